@@ -27,19 +27,6 @@ With `eagle` speculation was slower than plain decoding (0.3 to 0.8 of its
 tokens a second), and the run took 6 minutes on two busy cores. What `eagle3`
 and `dspark` expect of chains is in their cards (tv_jax/assets/bundled).
 
-And past the paper, one row each: `ot_traversal` on a tuned tree of as many
-nodes and levels as EAGLE's; what it expects beside the traversal on eagle, one
-seed, questions paired, draft_weak at a temperature of 0.55 (docs/beyond.md):
-
-python -m tv_jax.main --config=configs/quickstart.py:tuned
-python -m tv_jax.main --config=configs/quickstart.py:weak_tuned
-
-  draft       traversal on eagle  ot_traversal, tuned:25
-  draft       4.52 ± 0.05         4.79 ± 0.06             +6.0 ± 1.1 %
-  draft_weak  2.88 ± 0.05         3.25 ± 0.05             +12.8 ± 1.5 %
-
-These two are not in `make run`: 115 and 150 seconds of processor time.
-
 `make run` is the first command, and chains alone with `weak`. It took 2 min
 16 s on 2026-11-24, from an empty compilation cache, on two idle cores.
 """
@@ -48,31 +35,7 @@ import ml_collections
 
 from configs import common
 
-# Past the paper, by argument: the draft and the tree that was tuned for it, of
-# as many nodes as EAGLE's. Its file says how cool the draft was then.
-TUNED = {
-  "tuned": ("", "bundled/trees/draft-ot_traversal.25.json"),
-  "weak_tuned": ("weak", "bundled/trees/draft_weak_cool-traversal.25.json"),
-}
-
 
 def get_config(arg: str = "") -> ml_collections.ConfigDict:
-  """The run; arg is a draft of `common.DRAFTS`.
-
-  With `tuned` and `weak_tuned` one more row of it: `ot_traversal` on a tuned
-  tree: a run of its own, since a grid asks every rule on every tree.
-  """
-  if arg not in TUNED:
-    return common.bundled("quickstart", arg)
-  draft, tree = TUNED[arg]
-  result = common.bundled(
-    "quickstart",
-    draft,
-    trees=tree,
-    verifiers="examples.rules.ot_traversal:rule",
-    baseline="traversal",
-    plain=False,
-    timing={"per_task": 0},
-  )
-  result.experiment = f"quickstart_{arg}"
-  return result
+  """The run; arg is a draft of `common.DRAFTS`."""
+  return common.bundled("quickstart", arg)

@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> None:
   workdir = pathlib.Path(_WORKDIR.value)
   if folders:
     for experiment in experiments:
-      groups = [experiment_lib.read(place, experiment) for place in folders]
+      groups = [experiment_lib.read(place) for place in folders]
       running.write(experiment, groups, folders[0])
     return
   if _RENDER.value:

@@ -99,8 +99,6 @@ class Experiment:
     render: Makes the artefact of all groups.
     configs: The bundled configs to run by default.
     base: Overrides of all runs.
-    apart: Fields outside the grid in which the runs may differ: an answer does
-      not depend on them.
   """
 
   name: str
@@ -109,7 +107,6 @@ class Experiment:
   render: Callable[[Sequence[Group]], Artefact]
   configs: tuple[str, ...] = ("quickstart",)
   base: dict = dataclasses.field(default_factory=dict)
-  apart: tuple[str, ...] = ()
 
 
 # The runs of one grid may differ in these; answers do not depend on the rest.
@@ -187,14 +184,11 @@ def by_seed(
     yield Shard(f"seed-{seed}", {"seeds": (seed,)})
 
 
-def read(
-  folder: pathlib.Path, experiment: Experiment, wanted: Sequence[str] = ()
-) -> Group:
+def read(folder: pathlib.Path, wanted: Sequence[str] = ()) -> Group:
   """Reads the runs in a folder, or the one that it is.
 
   Args:
     folder: The folder of a config's shards.
-    experiment: What they are of.
     wanted: The names of the shards to read; by default all in the folder.
   """
   units = tuple(
@@ -204,9 +198,8 @@ def read(
   )
   if not units:
     raise ValueError(f"{folder}: there is no run in it")
-  may_differ = {*_OF_A_SHARD, *experiment.apart}
   first, *others = (
-    {k: v for k, v in unit.config.items() if k not in may_differ}
+    {k: v for k, v in unit.config.items() if k not in _OF_A_SHARD}
     for unit in units
   )
   for unit, other in zip(units[1:], others, strict=True):
@@ -225,7 +218,7 @@ def read_all(place: pathlib.Path, experiment: Experiment) -> list[Group]:
   """Reads the runs of an experiment: a group for each config."""
   folders = sorted(place.iterdir()) if place.is_dir() else []
   groups = [
-    read(folder, experiment)
+    read(folder)
     for folder in folders
     if folder.is_dir() and store.read_many(folder)
   ]

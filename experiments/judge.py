@@ -44,7 +44,6 @@ from tv_jax.runs.report import tables
 FILE = "grades.jsonl"
 RUNS, TASK = 3, "mt_bench"  # the paper's
 WORKERS = 4  # requests at a time
-AGAIN = 2  # how often a reply without a rating is asked for once more
 NOTE = (
   "Rating: from 1 to 10, the mean over questions, in each over its turns, seeds"
   " and the judge's runs; ± is the standard error over questions. Less plain:"
@@ -129,9 +128,17 @@ def grade(
 
   def work(grade: Grade) -> dict:
     chat = messages(by_id[grade.answer.question], wanted[grade])
-    rating, replies = _ask(client, model, chat)
-    line = grade.answer.fields | {"judge": model, "run": grade.run}
-    return line | {"shown": grade.shown, "rating": rating, "replies": replies}
+    reply = client.chat.completions.create(
+      model=model, messages=chat, temperature=0
+    )
+    text = reply.choices[0].message.content or ""
+    return grade.answer.fields | {
+      "judge": model,
+      "run": grade.run,
+      "shown": grade.shown,
+      "rating": rating_in(text),
+      "reply": text,
+    }
 
   with path.open("ab") as file:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -171,18 +178,6 @@ def rating_in(reply: str) -> float | None:
   ratings = _RATING.findall(reply)
   value = float(ratings[-1]) if ratings else 0.0
   return value if 1 <= value <= 10 else None
-
-
-def _ask(client, model: str, chat: list[dict]) -> tuple[float | None, list]:
-  """Returns a rating, if one is to be had, and all replies."""
-  replies, rating = [], None
-  while rating is None and len(replies) <= AGAIN:
-    reply = client.chat.completions.create(
-      model=model, messages=chat, temperature=0
-    )
-    replies.append(reply.choices[0].message.content or "")
-    rating = rating_in(replies[-1])
-  return rating, replies
 
 
 def _questions(unit: store.Unit) -> dict[int | str, questions.Question]:
@@ -236,20 +231,17 @@ def _table(name, units, ratings, judge) -> Table:
 
 def _means(grades: Sequence[Grade], ratings) -> dict[int | str, float]:
   """Returns means by question: over runs, then over turns, then over seeds."""
-  nested: dict = {}
-  for grade in grades:
-    if (rating := ratings.get(grade)) is not None:
-      seeds = nested.setdefault(grade.answer.question, {})
-      turns = seeds.setdefault(grade.answer.method.seed, {})
-      turns.setdefault(grade.answer.turn, []).append(rating)
-  return {question: _mean(seeds) for question, seeds in nested.items()}
-
-
-def _mean(values) -> float:
-  """Returns the mean of a list, or of the means of what is in a dict."""
-  if isinstance(values, dict):
-    values = [*map(_mean, values.values())]
-  return float(np.mean(values))
+  values = {x: ratings[x] for x in grades if ratings.get(x) is not None}
+  level: list[tuple[tuple, float]] = [
+    ((x.answer.question, x.answer.method.seed, x.answer.turn), value)
+    for x, value in values.items()
+  ]
+  for depth in (3, 2, 1):
+    groups: dict[tuple, list[float]] = {}
+    for place, value in level:
+      groups.setdefault(place[:depth], []).append(value)
+    level = [(place, float(np.mean(x))) for place, x in groups.items()]
+  return {question: mean for (question,), mean in level}
 
 
 def _printed(method: Method) -> str:

@@ -10,10 +10,9 @@ NAMES = {
   "main_table": "experiments.sweeps:MAIN_TABLE",
   "temperature": "experiments.sweeps:TEMPERATURE",
   "depth": "experiments.sweeps:DEPTH",
-  "losslessness": "experiments.losslessness:LOSSLESSNESS",
   "quality": "experiments.quality:QUALITY",
-  "frontier": "experiments.frontier:FRONTIER",
-  "drafts": "experiments.drafts:DRAFTS",
+  "frontier": "experiments.trees:FRONTIER",
+  "drafts": "experiments.trees:DRAFTS",
 }
 
 

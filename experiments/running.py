@@ -36,8 +36,7 @@ def run(experiment: Experiment, plan: Plan, place: pathlib.Path) -> list[Group]:
       runs.run(settings, place / name / shard, bar.say, bar.show, load)
       groups.setdefault(name, []).append(shard)
   return [
-    experiment_lib.read(place / name, experiment, shards)
-    for name, shards in groups.items()
+    experiment_lib.read(place / name, shards) for name, shards in groups.items()
   ]
 
 

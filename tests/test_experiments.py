@@ -52,8 +52,7 @@ def planted(
 
 
 def render(name, folder):
-  chosen = names.find(name)
-  return chosen.render([experiment.read(folder, chosen)])
+  return names.find(name).render([experiment.read(folder)])
 
 
 def rows_of(table):
@@ -70,7 +69,7 @@ def rows_of(table):
 def test_the_papers_numbers_stand_beside_ones_own(tmp_path):
   unit(tmp_path, [*test_report.items()])
   table = names.find("main_table")
-  running.write(table, [experiment.read(tmp_path, table)], tmp_path)
+  running.write(table, [experiment.read(tmp_path)], tmp_path)
   rows = test_report.rows_of(tmp_path / "main_table.csv")
   by = {(row["table"].split(", ")[1], row["task"]): row for row in rows}
   for tree, task in itertools.product(("chain:5", "eagle"), ("mt_bench", "qa")):
@@ -149,31 +148,6 @@ def test_a_gain_that_grows_with_temperature_is_seen(tmp_path):
   assert "the paper" in artefact.figures[f"temperature-gain-{tmp_path.name}"]
 
 
-def test_what_a_tree_gives_and_what_the_rule_does(tmp_path):
-  """A tree is 20 % longer, and the traversal another 50 %."""
-  gains = {"chain:7": 0.1, "eagle": 0.5}
-  answers = [*planted(gains, lambda tree, t: gains[tree])]
-  for answer in answers:
-    lengths = answer["expected"]
-    if answer["question"] % 2:  # questions count alike, however long
-      answer["accepted"] = answer["accepted"][:3]
-      lengths = {rule: values[:3] for rule, values in lengths.items()}
-    longer = 1.2 if answer["tree"] == "eagle" else 1
-    answer["expected"] = {
-      rule: [longer * x for x in values] for rule, values in lengths.items()
-    }
-  unit(tmp_path, answers)
-  (table,) = render("drafts", tmp_path).tables
-  rows = [dict(zip(table.header, row, strict=True)) for row in table.rows]
-  chain, tree = ({k: row[k].split()[0] for k in row} for row in rows)
-  assert [row["drafted"] for row in (chain, tree)] == ["7", "25"]
-  assert [row["passes"] for row in (chain, tree)] == ["7", "5"]
-  assert chain["the tree"] == NOTHING
-  assert rows[0]["the rule"] == rows[0]["both"]  # with their errors
-  for name, planted_gain in (("the rule", 50), ("the tree", 20), ("both", 80)):
-    assert abs(float(tree[name]) - planted_gain) < 5
-
-
 def test_right_answers_are_paired_with_plain_decoding_s(tmp_path):
   answers = [*planted(["eagle"], lambda tree, t: 0.0)]
   plain = [
@@ -194,9 +168,8 @@ def test_right_answers_are_paired_with_plain_decoding_s(tmp_path):
 
 
 def test_what_is_missing_is_said_and_what_differs_is_refused(tmp_path):
-  table = names.find("main_table")
   with pytest.raises(ValueError, match="there is no run in it"):
-    experiment.read(tmp_path, table)
+    experiment.read(tmp_path)
   answers = [*planted(["eagle"], lambda tree, t: 0.0)]
   answers[0] = test_report.failed(answers[0], "too long")
   unit(tmp_path / "seed-0", answers, finish=False)
@@ -206,7 +179,7 @@ def test_what_is_missing_is_said_and_what_differs_is_refused(tmp_path):
   again = [answer | {"seed": 1} for answer in answers]
   unit(tmp_path / "seed-1", again, seeds=(1,), max_new_tokens=7)
   with pytest.raises(ValueError, match=r"max_new_tokens: \d+ there, 7 now"):
-    experiment.read(tmp_path, table)
+    experiment.read(tmp_path)
 
 
 def test_the_sweeps_are_the_papers():
@@ -249,6 +222,6 @@ def test_the_documents_experiment_is_one(tmp_path, monkeypatch):
   trees = [shard.overrides["trees"] for shard in shards]
   assert trees == ["branching:2,1", "branching:4,1", "branching:8,1"]
   unit(tmp_path / "run", [*planted(trees, lambda tree, t: 0.03)])
-  (table,) = width.render([experiment.read(tmp_path / "run", width)]).tables
+  (table,) = width.render([experiment.read(tmp_path / "run")]).tables
   assert [row[0] for row in table.rows] == trees
   assert all(cell != NOTHING for row in table.rows for cell in row)

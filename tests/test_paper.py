@@ -9,8 +9,6 @@ import pytest
 
 from experiments import paper
 from tv_jax import runs
-from tv_jax import tree as tree_lib
-from tv_jax.edge import reading
 
 MAIN = (paper.LLAMA3.table, paper.LLAMA2.table)
 
@@ -81,21 +79,6 @@ def test_a_config_is_a_run(name):
   )
   with pytest.raises(ValueError, match=f"'no-such': {name} takes"):
     module(name).get_config("no-such")
-
-
-@pytest.mark.parametrize("arg", ["tuned", "weak_tuned"])
-def test_the_quickstart_s_tuned_tree_is_of_eagle_s_size(arg):
-  """And of the same draft, which is to be as cool as it was then."""
-  settings = runs.from_config(module("quickstart").get_config(arg))
-  (name,) = settings.trees
-  assert len(tree_lib.parse(name)) == len(tree_lib.EAGLE_SPARSE)
-  assert tree_lib.parse(name).max_depth == tree_lib.EAGLE_SPARSE.max_depth
-  tuned = reading.json_object(reading.place_of(name))
-  assert settings.models.draft == tuned["draft"]
-  assert settings.draft_temperature == 0
-  assert settings.temperatures == (tuned["temperature"],)
-  assert settings.experiment == f"quickstart_{arg}"
-  assert settings.verifiers == ("examples.rules.ot_traversal:rule",)
 
 
 @pytest.mark.parametrize("name", REAL)

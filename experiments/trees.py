@@ -1,0 +1,251 @@
+"""Trees and rules compared with one rule on one tree: `frontier` and `drafts`.
+
+One rule decodes each tree, and a second expects its own length on the same
+drafts. Both are compared with the second rule on the first tree of a list.
+
+`frontier` goes past the paper, at equal numbers of drafted nodes and five
+levels at most: the paper's tree, the trees that `tv_jax.tune` chose for the
+bundled drafts, and an adaptive tree with a calibration. They were tuned on
+other questions (bundled/README.md): those of SmolLM2's head on half of the
+everyday ones, so use --config=configs/smollm2.py:paper.
+
+`drafts` has what drafts of 2026 are published with, a chain of seven that is
+verified token by token, and the paper's trees. Several configs of one target
+show its drafts one after the other.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from experiments import comparing, experiment, paper, sweeps
+from experiments.comparing import ByItem, over, percent
+from experiments.experiment import Artefact, Experiment, Group, Shard
+from tv_jax.edge import reading
+from tv_jax.edge.tables import Table
+from tv_jax.engine.results import Estimate
+from tv_jax.runs import metrics
+from tv_jax.runs.records import Method
+from tv_jax.runs.report import canvas, tables
+
+# By drafted nodes: the tree that others are compared with, the paper's with
+# five levels; and the adaptive tree's nodes by level, as even as may be.
+SIZES = {
+  8: ("chain:5", "2,2,2,1,1"),
+  25: ("eagle", "5,5,5,5,5"),
+  62: ("kary:2x5", "6,14,14,14,14"),
+}
+BASE, RAN = FRONTIER_RULES = "traversal", "examples.rules.ot_traversal:rule"
+DRAFTS_RULES = "token_level", "traversal"
+DRAFTS_TREES = "chain:7", "eagle", "kary:2x5"
+TREES, CALIBRATIONS = "bundled/trees/", "bundled/calibrations/"
+HEADER = ["drafted", "tree", "rule", "gain", "length", "check"]
+NOTE = (
+  "Gain: over the nearest row above that has none, paired by question; other"
+  " trees have other drafts. Length: the tokens that a rule expects to"
+  " gain in a cycle, computed without sampling, in each question first with its"
+  " seeds pooled, then over questions; ± is the standard error over questions."
+  " One rule runs, and the other's length is for the same drafts. The longest"
+  " is the longest on these very questions. Check: realised minus expected"
+  " length, which must be 0 within its error."
+)
+
+# The trees of each comparison, the base's first, for a draft by its name. Each
+# comes with the draft's temperature over the target's that it was tuned for.
+Lists = Callable[[str], Sequence[Mapping[str, float]]]
+
+
+def frontier_trees(draft: str) -> list[dict[str, float]]:
+  """Returns each size's trees: the paper's, and those tuned for a draft."""
+  lists = []
+  for nodes, (base, levels) in SIZES.items():
+    trees = {base: 1.0}
+    for folder in (TREES, CALIBRATIONS):
+      for path in sorted((reading.BUNDLED.parent / folder).iterdir()):
+        tuned = reading.json_object(path)
+        if tuned["draft"] == draft and tuned.get("nodes", nodes) == nodes:
+          tree = f"{folder}{path.name}"
+          if folder == CALIBRATIONS:
+            tree = f"adaptive:{levels}@{tree}"
+          trees[tree] = tuned["draft_temperature"] / tuned["temperature"]
+    lists.append(trees)
+  return lists
+
+
+def short(name: str) -> str:
+  """Returns the name of a tree or a rule without its folder."""
+  outside = f"{TREES}|{CALIBRATIONS}|[.]json$|^examples[.]rules[.]|:rule$"
+  return re.sub(outside, "", name)
+
+
+class Place(NamedTuple):
+  """A rule on a tree."""
+
+  tree: str
+  rule: str
+  cooler: float  # the draft's temperature; 0: the target's
+  by_item: ByItem  # tokens a cycle that it expects
+  check: Estimate | None  # realised minus expected length, of the rule that ran
+
+  @property
+  def length(self) -> Estimate:
+    """The expected length, over questions."""
+    return Estimate.of([*self.by_item.values()])
+
+  @property
+  def line(self) -> str:
+    """The rule, what is special about the tree, and about the draft."""
+    kinds = {TREES: ", tuned", CALIBRATIONS: ", taking shape"}
+    what = [kind for folder, kind in kinds.items() if folder in self.tree]
+    cooler = f", draft at {self.cooler:g}" if self.cooler else ""
+    return "".join([short(self.rule), *what, cooler])
+
+
+def places(
+  group: Group,
+  trees: Mapping[str, float],
+  rules: tuple[str, str],
+  temperature: float,
+) -> list[Place]:
+  """Returns both rules on trees, the base before all; [] if it has not run."""
+  result = []
+  for tree, share in trees.items():
+    method = Method(
+      tree=tree,
+      proposal=paper.PROPOSAL,
+      temperature=temperature,
+      verifier=rules[1],
+    )
+    answers = comparing.of(group.answers, method)
+    drawn = group.config.get("draft_temperature") or share * temperature
+    for rule in rules:
+      if by_item := metrics.expected_by_item(answers, rule):
+        place = Place(
+          tree=tree,
+          rule=rule,
+          cooler=0.0 if drawn == temperature else drawn,
+          by_item=by_item,
+          check=metrics.cell(answers).check if rule == rules[1] else None,
+        )
+        result.append(place)
+  return result if result and result[0].tree == next(iter(trees)) else []
+
+
+def render(
+  groups: Sequence[Group], *, name: str, rules: tuple[str, str], lists: Lists
+) -> Artefact:
+  """Makes a table of each group, and draws lengths against nodes."""
+  artefact, figure = Artefact(), {}
+  for group in groups:
+    for hot in sorted({a.method.temperature or 0 for a in group.answers}):
+      title = f"{group.name}, T = {hot:g}"
+      rows, lines = [], figure.setdefault(title, {})
+      for trees in lists(group.config["models"]["draft"]):
+        compared = places(group, trees, rules, hot)
+        if len(compared) > 1:
+          artefact.reading.append(f"{title}: {_longest(compared)}.")
+        for place in compared:
+          nodes = sweeps.nodes(place.tree)
+          gain = None if place is compared[0] else _gain(place, compared[0])
+          rows.append(
+            [
+              f"{nodes:g}",
+              short(place.tree),
+              short(place.rule),
+              percent(gain),
+              tables.estimate(place.length, ".3f"),
+              tables.estimate(place.check, "+.3f"),
+            ]
+          )
+          line = lines.setdefault(place.line, {})
+          if nodes not in line or line[nodes].mean < place.length.mean:
+            line[nodes] = place.length
+      artefact.tables.append(Table(title, [], HEADER, rows))
+    artefact.notes += group.notes
+  names = "-".join(group.name for group in groups)
+  artefact.figures[f"{name}-{names}"] = canvas.lines(
+    figure, x="drafted nodes", y="tokens a cycle", height=4.0
+  )
+  artefact.notes.append(NOTE)
+  return artefact
+
+
+def _gain(place: Place, base: Place) -> Estimate | None:
+  return over(place.by_item, base.by_item)
+
+
+def _longest(compared: Sequence[Place]) -> str:
+  """Says which rule and tree of a list are longest."""
+  base, *others = compared
+  gains = [(_gain(place, base), place) for place in others]
+  known = [(gain, place) for gain, place in gains if gain]
+  subject = "no question was asked of both"
+  if not known:
+    return subject
+  gain, best = max(known, key=lambda pair: pair[0].mean)
+  than = f"longer than {short(base.rule)} on {short(base.tree)}"
+  if gain.mean <= 0:
+    return f"nothing is {than}"
+  return (
+    f"{short(best.rule)} on {short(best.tree)} is {percent(gain)} {than}"
+    f" ({comparing.sigmas(gain)})"
+  )
+
+
+def _frontier_shards(config, smoke: bool) -> Iterator[Shard]:
+  """Makes a shard for each tree; trees of a cooler draft are for T = 1."""
+  at_one = tuple(config.temperatures) == (1.0,)
+  for trees in frontier_trees(config.models.draft)[: 1 if smoke else None]:
+    known = [tree for tree, cooler in trees.items() if at_one or cooler == 1]
+    for tree in (known[0], known[-1]) if smoke else known:
+      yield Shard(re.sub("[:,@]", "-", short(tree)), {"trees": tree})
+
+
+def _drafts_shards(config, smoke: bool) -> Iterator[Shard]:
+  """Makes a shard for each of the config's own seeds."""
+  return experiment.by_seed(config, 1 if smoke else None, config.seeds)
+
+
+def _comparison(
+  name: str, rules: tuple[str, str], lists: Lists, **fields
+) -> Experiment:
+  """Makes an experiment that compares with `rules[0]` on each first tree."""
+  base = {
+    "verifiers": rules[1],
+    "baseline": rules[0],
+    "proposals": paper.PROPOSAL,
+    "plain": False,
+    "draft_temperature": 0.0,
+    **experiment.LENGTHS_ALONE,
+  }
+  return Experiment(
+    name=name,
+    render=functools.partial(render, name=name, rules=rules, lists=lists),
+    base=base | fields.pop("base", {}),
+    **fields,
+  )
+
+
+FRONTIER = _comparison(
+  "frontier",
+  FRONTIER_RULES,
+  frontier_trees,
+  title="Past the paper: rules and trees at equal nodes and draft passes",
+  sweep=_frontier_shards,
+  configs=sweeps.BOTH,
+)
+DRAFTS = _comparison(
+  "drafts",
+  DRAFTS_RULES,
+  lambda draft: [dict.fromkeys(DRAFTS_TREES, 1.0)],
+  title="Which draft: what the rule, the tree and both give",
+  sweep=_drafts_shards,
+  configs=(
+    "quickstart",
+    *(f"quickstart:{kind}" for kind in ("eagle", "eagle3", "dspark")),
+  ),
+  base={"trees": " ".join(DRAFTS_TREES), "temperatures": (1.0,)},
+)
