@@ -248,24 +248,10 @@ def bytes_of_pass(model: Model, slots: int, batch: int = 1) -> int:
   return weights + 2 * config.num_hidden_layers * slots * row * batch
 
 
-def bytes_of_draft(draft: Model, tree: Tree, slots: int, batch: int = 1) -> int:
-  """Counts what drafting a tree must read: a pass for each level.
-
-  A draft of one pass reads but the second matrix of its Markov head for each
-  level, and few rows of the first.
-  """
-  whole = bytes_of_pass(draft, slots, batch)
-  if draft.config.block is None:
-    return tree.max_depth * whole
-  head = draft.params["markov"]
-  before, after = bytes_of(head["before"]), bytes_of(head["next"])
-  return whole - before - after + tree.max_depth * after
-
-
 def bytes_of_cycle(
   target: Model, draft: Model, tree: Tree, slots: int, batch: int = 1
 ) -> int:
   """Counts a cycle's bytes: all passes, and each law of each row once."""
   laws = 4 * target.config.vocab_size * (len(tree) + len(tree.inner)) * batch
-  passes = bytes_of_draft(draft, tree, slots, batch)
+  passes = tree.max_depth * bytes_of_pass(draft, slots, batch)
   return bytes_of_pass(target, slots, batch) + passes + laws

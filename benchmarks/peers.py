@@ -3,9 +3,7 @@
   python -m benchmarks.peers --draft=bundled/draft --target=bundled/target
 
 The same weights, prompts, temperature and number of new tokens, in one process
-on the same cores; needs PyTorch (the parity extra). With `--llama-cpp` beside
-llama.cpp instead, which multiplies the numbers of GGUF files as they are, in
-four bits or eight; needs xllamacpp from the Python package index.
+on the same cores; needs PyTorch (the parity extra).
 
 What the peer gets: float32, sdpa attention, its key and value cache, inference
 mode, a warm-up of every setting, as many threads as there are cores, and also a
@@ -46,7 +44,7 @@ from tv_jax.models import decoder
 from tv_jax.runs import environment
 from tv_jax.runs import questions as questions_lib
 
-OURS, THEIRS, CPP = "tv_jax", "transformers", "llama.cpp"
+OURS, THEIRS = "tv_jax", "transformers"
 # Assistant tokens a cycle: its own choice, or 5 always.
 ASSISTED = {"default": None, "constant 5": 5}
 
@@ -110,41 +108,6 @@ class Peer:
     return (out.shape[1] - length) * len(prompts)
 
 
-class LlamaCpp:
-  """The same files in llama.cpp, with as many threads as there are cores."""
-
-  def __init__(self, target: str, draft: str | None, drafted: int):
-    """Loads them.
-
-    Args:
-      target: A GGUF file.
-      draft: Another, or None: no draft.
-      drafted: Tokens a cycle.
-    """
-    import xllamacpp
-
-    params = xllamacpp.CommonParams()
-    params.model.path = target
-    params.n_ctx, params.n_parallel = 2048, 1
-    for threads in (params.cpuparams, params.cpuparams_batch):
-      threads.n_threads = environment.cores()
-    if draft:
-      drafting = params.speculative.draft
-      drafting.mparams.path = draft
-      drafting.n_min = drafting.n_max = drafted
-    self.server = xllamacpp.Server(params)
-
-  def __call__(self, tokens: int, temperature: float, prompts) -> int:
-    """Generates; how many tokens there were."""
-    law = {"temperature": temperature, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
-    asked = {"max_tokens": tokens, "ignore_eos": True, "cache_prompt": False}
-    answers = [
-      self.server.handle_completions({"prompt": list(ids), **law, **asked})
-      for ids in prompts
-    ]
-    return sum(answer["usage"]["completion_tokens"] for answer in answers)
-
-
 def load_peer(pair: Pair, tokens: int) -> Peer:
   """Loads our weights, as they are here, into transformers."""
   with tempfile.TemporaryDirectory() as folder:
@@ -183,9 +146,7 @@ def read_prompts(pair: Pair, source: str, template: str) -> list[list[int]]:
   return [kept[i] for i in np.random.default_rng(0).permutation(len(kept))]
 
 
-def contestants(
-  pair, prompts, peer: Peer | None, temperature: float, flags
-) -> dict:
+def contestants(pair, prompts, peer: Peer, temperature: float, flags) -> dict:
   """Functions of a round's number that generate, by name; tokens come back."""
 
   def chosen(rows, turn):
@@ -207,9 +168,6 @@ def contestants(
     )
     return sum(map(len, run.tokens))
 
-  def cpp(server, turn):
-    return server(flags.tokens, temperature, chosen(1, turn)[0])
-
   def theirs(rows, method, threads, turn):
     return method(threads, temperature, chosen(rows, turn)[0])
 
@@ -219,12 +177,6 @@ def contestants(
     runs[f"{OURS}, {tree}"] = bound(ours, 1, tree=tree)
   if rows > 1:
     runs[f"{OURS}, plain, {rows} rows"] = bound(ours, rows, verifier=None)
-  if not peer:
-    runs[f"{CPP}, plain"] = bound(cpp, LlamaCpp(flags.target, None, 0))
-    for count in flags.drafted:
-      server = LlamaCpp(flags.target, flags.draft, count)
-      runs[f"{CPP}, {count} drafted"] = bound(cpp, server)
-    return runs
   for threads in flags.threads or sorted({environment.cores(), 1}):
     end = f"{threads} threads"
     run = bound(theirs, 1, peer.plain, threads)
@@ -277,11 +229,10 @@ def show(speeds: dict, temperature: float, rows: int) -> None:
     return f"{middle:.2f} ({low:.2f} to {high:.2f})"
 
   plain = f"{OURS}, plain"
-  peer = CPP if f"{CPP}, plain" in speeds else THEIRS
-  base = best(speeds, f"{peer}, plain")
+  base = best(speeds, f"{THEIRS}, plain")
   ours = best({k: v for k, v in speeds.items() if k != plain}, f"{OURS}, ")
   pairs = [(plain, base), (ours, plain)]
-  if rows > 1 and peer == THEIRS:
+  if rows > 1:
     many = f"{OURS}, plain, {rows} rows"
     theirs = best(speeds, f"{THEIRS}, plain", f"{rows} rows")
     pairs += [(many, plain), (many, theirs)]
@@ -315,15 +266,12 @@ def main() -> None:
   parser.add_argument("--tokens", type=int, default=128)
   parser.add_argument("--rows", type=int, default=16)
   parser.add_argument("--threads", nargs="+", type=int, help="of the peer")
-  parser.add_argument("--llama-cpp", action="store_true", help="as the peer")
-  parser.add_argument("--drafted", nargs="+", type=int, default=[4])
   parser.add_argument("--rounds", type=int, default=7)
   flags = parser.parse_args()
   pair = tv_jax.load(flags.draft, flags.target, draft_kind=flags.kind)
-  peer = None if flags.llama_cpp else load_peer(pair, flags.tokens)
+  peer = load_peer(pair, flags.tokens)
   prompts = read_prompts(pair, flags.prompts, flags.template)
-  version = metadata.version("xllamacpp" if flags.llama_cpp else "torch")
-  common.setting("peers", f", {CPP if flags.llama_cpp else 'torch'} {version}")
+  common.setting("peers", f", torch {metadata.version('torch')}")
   for temperature in flags.temperatures:
     runs = contestants(pair, prompts, peer, temperature, flags)
     show(measure(runs, flags), temperature, flags.rows)
