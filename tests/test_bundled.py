@@ -9,6 +9,7 @@ import pytest
 import tv_jax
 from bundled import tasks
 from bundled.tasks import conversation
+from tests import quick
 from tv_jax.edge import reading
 from tv_jax.models import tokenizers
 from tv_jax.runs import questions as questions_lib
@@ -40,12 +41,12 @@ def test_most_of_minibench_is_answered_right(bundled):
   assert np.mean(right) > 0.6
 
 
-@pytest.mark.parametrize("kind", ["eagle3", "dspark"])
+@pytest.mark.parametrize("kind", quick.shorter(["dspark", "eagle3"]))
 def test_a_draft_that_reads_layers_agrees_with_its_target(kind):
   pair = tv_jax.load(f"bundled/{kind}", "bundled/target", draft_kind=kind)
   questions = questions_lib.load_questions("minibench")
   prompts = [q.turns[0] for q in questions_lib.limit(questions, per_task=1)]
-  options = {"template": "chat", "tree": "chain:4", "max_new_tokens": 48}
+  options = {"template": "chat", "tree": "chain:4", "max_new_tokens": 32}
   result = tv_jax.generate(pair, prompts, **options)
   assert result.acceptance_length.mean > 2.2
 

@@ -372,7 +372,14 @@ HOW = {
   "dspark": Training(kind="dspark", depth=3, rank=8, roots=8),
 }
 HOW = {
-  kind: dataclasses.replace(how, vocabulary=512, rows=4, held_out=8, steps=30)
+  kind: dataclasses.replace(
+    how,
+    vocabulary=512,
+    rows=4,
+    held_out=8,
+    # Its Markov head and its confidence begin with nothing to say.
+    steps=120 if kind == "dspark" else 30,
+  )
   for kind, how in HOW.items()
 }
 
