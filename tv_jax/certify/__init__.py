@@ -13,10 +13,15 @@ from tv_jax.certify.certificate import (
 )
 from tv_jax.certify.dice import ExploreError, Law, explore
 from tv_jax.certify.exact import Outcome
-from tv_jax.certify.findings import Check, Failure, Settings
 from tv_jax.certify.programs import assert_lossless
-from tv_jax.certify.proposal import ProposalCheck, check_proposal
-from tv_jax.certify.report import spell_out, table
+from tv_jax.certify.proposal import check_proposal
+from tv_jax.certify.report import (
+  Check,
+  Failure,
+  ProposalCheck,
+  Settings,
+  table,
+)
 
 __all__ = [
   "Case",
@@ -34,6 +39,5 @@ __all__ = [
   "explore",
   "num_contexts",
   "smallest_failure",
-  "spell_out",
   "table",
 ]

@@ -218,7 +218,7 @@ def _explain(row, check, printed):
     row.rule, row.proposal, check.failure, row.settings
   )
   texts = ", ".join(row.names)
-  spelled = report.spell_out(failure)
+  spelled = repr(failure)
   first = printed.setdefault((row.names[0], spelled), texts)
   if first != texts:
     print(f"\n{check.verdict}: {texts}; fails as {first} does")

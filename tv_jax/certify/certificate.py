@@ -10,8 +10,8 @@ import numpy as np
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify import cases, drafts, exact, sampled
-from tv_jax.certify.findings import Check, Failure, Settings
-from tv_jax.certify.proposal import ProposalCheck, check_proposal
+from tv_jax.certify.proposal import check_proposal
+from tv_jax.certify.report import Check, Failure, ProposalCheck, Settings
 from tv_jax.engine import contract
 from tv_jax.proposals import INVALID, PROPOSALS, Proposal
 from tv_jax.tree import Adaptive, Tree

@@ -31,6 +31,7 @@ from tv_jax.proposals import WITHOUT_REPLACEMENT
 # Trees of a verifier, and tokens, if nothing else is asked for.
 _SMALL, _WIDE, _LONG = ("kary:2x2", 3), ("branching:3", 5), ("chain:1", 64)
 _OPTIONAL_SECONDS = 10.0  # of a case that can be left out
+_VERDICTS = ("LOSSLESS", "UNDECIDED", "NOT LOSSLESS")
 FLOAT32 = 1e-6  # what rounding in single precision may do to a law
 
 
@@ -51,6 +52,13 @@ class Case(NamedTuple):
   distance: float  # total variation, see `compare`
   failure: Failure | None
 
+  def verdict(self, settings: Settings) -> str:
+    """Returns one of `_VERDICTS`."""
+    if self.failure:
+      return "NOT LOSSLESS"
+    near = self.distance <= settings.tolerance
+    return "LOSSLESS" if near else "UNDECIDED"
+
   def __repr__(self) -> str:
     """Tells the laws, and where the output's goes wrong."""
     p, q = self.laws
@@ -70,11 +78,10 @@ class Case(NamedTuple):
 class Certificate(NamedTuple):
   """What a program does with all that was tried."""
 
-  verdict: str  # "LOSSLESS", "NOT LOSSLESS" or "UNDECIDED"
+  verdict: str  # one of `_VERDICTS`
   cases: list[Case]  # that were tried
   smallest: Case | None  # that fails, tried or made for it
-  proposal: str  # how siblings were drawn; empty: by the program itself
-  notes: list[str]  # what was not tried
+  notes: list[str]  # how siblings were drawn, and what was not tried
 
   @property
   def lossless(self) -> bool:
@@ -87,26 +94,21 @@ class Certificate(NamedTuple):
     failing = [self.smallest] if self.smallest else []
     return max(case.distance for case in [*self.cases, *failing])
 
-  @property
-  def tokens(self) -> dict[int, int]:
-    """How many cases were tried, by the vocabulary."""
-    counts = collections.Counter(case.laws[0].V for case in self.cases)
-    return dict(sorted(counts.items()))
-
   def __repr__(self) -> str:
     """Returns the verdict, and what fails."""
-    (V, count), *others = self.tokens.items()
+    counts = collections.Counter(case.laws[0].V for case in self.cases)
+    (V, count), *others = sorted(counts.items())
     several = f"{count} cases of {V} tokens"
     several += "".join(f", {count} of {V}" for V, count in others)
-    drawn = f", siblings drawn {self.proposal}" * bool(self.proposal)
     lengths = [
-      float(sum(len(x) * chance for x, chance in case.law.chances.items()))
+      sum(len(x) * chance for x, chance in case.law.chances.items())
       for case in self.cases
     ]
+    runs = sum(case.law.runs for case in self.cases)
     lines = [
       f"{self.verdict}: total variation {self.distance:.2g} at most in"
-      f" {several}{drawn}, {sum(lengths) / len(lengths):.3f} tokens a cycle,"
-      f" {sum(case.law.runs for case in self.cases)} runs",
+      f" {several}, {float(sum(lengths)) / len(lengths):.3f} tokens a cycle,"
+      f" {runs} runs",
       *self.notes,
     ]
     if unexplored := max(float(case.law.unexplored) for case in self.cases):
@@ -143,8 +145,7 @@ def certify(program: Callable, settings: Settings | None = None) -> Certificate:
   end = time.process_time() + settings.seconds
   for number, world in enumerate(worlds):
     case = _case(program, world, number)
-    undecided = not case.failure and case.distance > settings.tolerance
-    if world.optional and undecided:
+    if world.optional and case.verdict(settings) == "UNDECIDED":
       left_out += 1
       continue
     tried.append(case)
@@ -156,26 +157,26 @@ def certify(program: Callable, settings: Settings | None = None) -> Certificate:
   smallest = min(
     failing, key=lambda case: (case.laws[0].V, case.law.runs), default=None
   )
-  notes, asked = [], len(worlds) - left_out
+  notes = [] if cycle else [f"  siblings drawn {proposal.name}"]
   if left_out:
     notes.append(
       f"  left out: {left_out} cases of {_LONG[1]} tokens, too many paths; a"
       " cut to the 50 likeliest may not show"
     )
+  asked = len(worlds) - left_out
   if not smallest and len(tried) < asked:
     notes.append(
       f"  time was up after {len(tried)} of {asked} cases; the first"
       f" {len(cases.KINDS)} have each kind of laws"
     )
+  verdicts = {case.verdict(settings) for case in tried}
   # Too slow a program has not met every kind of laws.
-  sound = len(tried) >= sum(world.needed for world in worlds)
-  sound &= all(case.distance <= settings.tolerance for case in tried)
-  verdict = "LOSSLESS" if sound else "UNDECIDED"
+  if len(tried) < sum(world.needed for world in worlds):
+    verdicts.add("UNDECIDED")
   return Certificate(
-    verdict="NOT LOSSLESS" if smallest else verdict,
+    verdict=max(verdicts, key=_VERDICTS.index),
     cases=tried,
     smallest=smallest,
-    proposal="" if cycle else proposal.name,
     notes=notes,
   )
 

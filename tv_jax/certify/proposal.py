@@ -1,7 +1,10 @@
 """The certificate of a proposal: `draw`, `following` and `laws` agree.
 
-The laws of a rule's rows are those of `laws`, and their drafts are enumerated
-by `following`: only here is `draw` seen, which is what a run calls.
+`Proposal.following` is the definition: how each of k siblings is drawn from a
+law q, given its elders. From it come all tuples of siblings, each with its
+chance, and on each of them `laws` and the proposal's fields are held against
+it. The laws of a rule's rows are those of `laws`, and their drafts are
+enumerated by `following`: only here is `draw` seen, which is what a run calls.
 
 What it draws is counted over many keys. A tuple of siblings of chance 0 is a
 fault at once: a wrong token, INVALID before the support is exhausted, a token
@@ -9,54 +12,59 @@ after it. The count of any other, by each of its first siblings, is binomial;
 the chances of counts as far off are added up over all that is counted, so that
 a proposal that is right is called wrong with a chance below `ALARM`.
 
-Axes: L laws, S draws of each, k siblings, V vocabulary.
+Axes: L laws, S draws of each, T tuples, k siblings, K with absent ones, V
+vocabulary.
 """
 
 from __future__ import annotations
 
 import collections
 import functools
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
 import numpy as np
 from scipy import special
 
-from tv_jax.certify import cases, compiling, siblings, words
-from tv_jax.certify.findings import Settings
-from tv_jax.certify.siblings import Family
+from tv_jax.certify import cases, compiling, drafts, exact, words
+from tv_jax.certify.report import ALARM, ProposalCheck, Settings
 from tv_jax.edge import names
 from tv_jax.engine import contract
 from tv_jax.proposals import INVALID, Proposal
 
-# The chance to call a proposal wrong that is right.
-ALARM = 1e-7
 # Draws from each law, and from each law of a large vocabulary, in which few
 # tokens are drawn in another way than by one race.
 _DRAWS, _FEWER, _LARGE = 2048, 1024, 64
 # No fewer numbers than these are taken to have been counted, so that the alarm
 # may be looked for at any time.
 _COUNTED = 100_000
-# Tokens of an ordinary one at most: all tuples of them are enumerated.
-_FEW = 6
+# Tokens of an ordinary one at most: all tuples of them are enumerated. And ways
+# to draw a family, above which it is not looked at.
+_FEW, _WAYS = 6, 5000
+# A law of the next sibling sums to 1 but for the rounding of a float32 q.
+_SUM = 1e-5
+# Tuples whose laws a compiled call computes at once.
+_CHUNK = 128
+# Below this probability an error counts as an absolute one.
+_FLOOR = 1e-3
 
 
-class ProposalCheck(NamedTuple):
-  """What a proposal does."""
+class _Family(NamedTuple):
+  """All ways to draw k siblings from one law."""
 
-  sizes: tuple[int, ...]  # numbers of siblings
-  tuples: int  # of siblings that `laws` was compared on
-  error: float  # the largest relative one of `laws`
-  draws: int  # how many tuples were drawn
-  # A bound on the chance that right draws would be as far off as the worst of
-  # these, all that was looked at taken together.
-  chance: float
-  faults: tuple[str, ...]  # what is wrong, in words
+  q: np.ndarray  # [V] float64
+  k: int
+  tokens: np.ndarray  # [T, k] int32
+  chance: np.ndarray  # [T]
+  steps: np.ndarray  # [T, k, V] what each sibling was drawn from; 0 for none
 
-  @property
-  def sound(self) -> bool:
-    """Returns whether nothing was found against the proposal."""
-    return not self.faults
+  def table(self, length: int | None = None) -> dict[tuple, float]:
+    """Returns the chance of each tuple of the first `length` siblings."""
+    law: dict[tuple, float] = collections.Counter()
+    for drawn, chance in zip(self.tokens.tolist(), self.chance, strict=True):
+      law[tuple(drawn[:length])] += float(chance)
+    return law
 
 
 @functools.lru_cache(maxsize=64)
@@ -76,21 +84,21 @@ def check_proposal(
   least, worst, looked, faults = 1.0, "", 0, []
   for k, laws, count in _plan(settings, widths):
     try:
-      families = [siblings.family(proposal, q, k) for q in laws]
-      families = [ways for ways in families if ways]
+      families = [_family(proposal, q, k) for q in laws]
+      families = [family for family in families if family]
       if len(families) < len(laws):  # too many to enumerate
         continue
       sizes.add(k)
-      for ways in families:
-        faults += siblings.faults(proposal, ways, settings.dtype, errors)
+      for family in families:
+        faults += _faults(proposal, family, settings.dtype, errors)
         if faults:
           break
-        tuples += len(ways.tokens)
+        tuples += len(family.tokens)
       if faults:
         break
-      drawn = draw(proposal, laws, k, count, settings.seed)
-      for ways, tokens in zip(families, drawn, strict=True):
-        number, chance, what = judge(ways, tokens)
+      drawn = _draw(proposal, laws, k, count, settings.seed)
+      for family, tokens in zip(families, drawn, strict=True):
+        number, chance, what = _judge(family, tokens)
         looked, draws = looked + number, draws + len(tokens)
         if chance < least:
           least, worst = chance, what
@@ -136,7 +144,147 @@ def _laws(settings, V) -> np.ndarray:
   return np.stack([*laws, rising]).astype(settings.dtype)
 
 
-def draw(
+def _family(proposal: Proposal, q: np.ndarray, k: int) -> _Family | None:
+  """Enumerates `following`; None if there are too many ways to draw.
+
+  Raises:
+    ValueError: It gives no laws.
+  """
+  q = q.astype(float)
+  q.setflags(write=False)
+
+  def following(drawn):
+    step = np.asarray(proposal.following(q, drawn, k))
+    what = f"following(q, {words.siblings(drawn)}, {k}) for q = {words.row(q)}"
+    if step.shape != q.shape:
+      raise ValueError(f"{what} has shape {list(step.shape)}, not [{len(q)}]")
+    sums = not step.any() or abs(step.sum() - 1) < _SUM
+    if not (sums and (step >= 0).all()):
+      raise ValueError(
+        f"{what} is {words.row(step)}: no law, and not all zeros"
+      )
+    return step.astype(float)
+
+  drawn = drafts.siblings(following, k, _WAYS)
+  if drawn is None:
+    return None
+  tokens, chance, steps = zip(*drawn, strict=True)
+  tokens = np.array(tokens, np.int32)
+  return _Family(q, k, tokens, np.array(chance), np.array(steps))
+
+
+def _faults(
+  proposal: Proposal, family: _Family, dtype, seen: list
+) -> Iterator[str]:
+  """Yields what is wrong, and adds the errors of laws to `seen`."""
+  k, q = family.k, words.row(family.q)
+  for width in (k, k + 2):
+    law = functools.partial(jax.ShapeDtypeStruct, dtype=dtype)
+    exists = jax.ShapeDtypeStruct((width,), bool)
+    returned = jax.eval_shape(proposal.laws, law((width,)), law(()), exists)
+    kinds = [(x.shape, x.dtype) for x in jax.tree.leaves(returned)]
+    if kinds != [((width,), dtype), ((width, width), dtype)]:
+      gives = ", ".join(f"{kind}{list(shape)}" for shape, kind in kinds)
+      name = np.dtype(dtype).name
+      yield f"laws gives {gives}, not {name}[{width}], {name}[{width}, {width}]"
+      return
+    full = _written_out(proposal, family, width, dtype)
+    if not np.isfinite(full).all():
+      yield f"laws of {k} siblings hold a NaN or an infinity"
+      return
+    error = abs(full - family.steps) / np.maximum(family.steps, _FLOOR)
+    drawn = (family.tokens != INVALID)[..., None]
+    error = np.where(drawn, error, 0).max(axis=-1)
+    seen.append(float(error.max()))
+    if error.max() > exact.tolerance(dtype):
+      row, j = np.unravel_index(error.argmax(), error.shape)
+      padded = f", padded by {width - k} absent siblings"
+      yield (
+        f"the law of sibling {j + 1} of {words.siblings(family.tokens[row])}"
+        f" from q = {q} is {words.row(full[row, j])} by laws, and"
+        f" {words.row(family.steps[row, j])} by following{padded * (width > k)}"
+      )
+      return
+  if unread := min(proposal.rest_from, k):
+    other = _written_out(proposal, family, width, dtype, rest=0.123)
+    if (other[:, :unread] != full[:, :unread]).any():
+      yield (
+        f"rest_from={proposal.rest_from}, but laws of the first {unread}"
+        " siblings change with rest"
+      )
+  at = f"{k} siblings from q = {q}"
+  if proposal.distinct:
+    for drawn in family.tokens:
+      held = drawn[drawn != INVALID]
+      if len({*held.tolist()}) < len(held):
+        yield f"distinct=True, but {at} can be {words.siblings(drawn)}"
+        break
+  if proposal.nested and k > 1:
+    fewer = _family(proposal, family.q, k - 1)
+    if difference := _difference(family.table(k - 1), fewer):
+      yield (
+        f"nested=True, but the first {k - 1} of {at} are not drawn as"
+        f" {k - 1} are: {difference}"
+      )
+  if proposal.ranks:
+    squared = family.q**2 / (family.q**2).sum()
+    other = _family(proposal, squared, k)
+    if difference := _difference(family.table(), other):
+      yield (
+        f"ranks=True, but {at} are drawn otherwise where q is squared, which"
+        f" ranks its tokens alike: {difference}"
+      )
+
+
+@functools.lru_cache(maxsize=16)
+def _compiled(proposal):
+  return compiling.jit(jax.vmap(proposal.laws))
+
+
+def _written_out(proposal, family: _Family, width: int, dtype, rest=None):
+  """Returns the laws [T, k, V] by `laws`.
+
+  Args:
+    proposal: Whose they are.
+    family: The tuples.
+    width: K; the siblings beyond k are not there.
+    dtype: Of the numbers.
+    rest: In place of the mass of q off the tokens.
+  """
+  q, k = family.q, family.k
+  more = ((0, 0), (0, width - k))
+  tokens = np.pad(family.tokens, more, constant_values=INVALID)
+  exists = tokens != INVALID
+  held = (tokens[..., None] == np.arange(len(q))).any(axis=1)
+  off = np.where(held, 0, q).sum(axis=1)
+  off = off if rest is None else np.full_like(off, rest)
+  # Pieces are of one size, so that each K needs one program.
+  scale, at = compiling.in_pieces(
+    _compiled(proposal),
+    _CHUNK,
+    np.where(exists, q[tokens], 0).astype(dtype),
+    off.astype(dtype),
+    exists,
+  )
+  if not (np.isfinite(scale).all() and np.isfinite(at).all()):
+    return np.full(family.steps.shape, np.nan)
+  full = scale.astype(float)[:, :k, None] * q
+  for i in range(k):
+    row = np.flatnonzero(exists[:, i])
+    full[row, :, tokens[row, i]] = at.astype(float)[row, :k, i]
+  return full
+
+
+def _difference(table, family):
+  other = family.table()
+  for drawn in {**table, **other}:
+    a, b = table.get(drawn, 0.0), other.get(drawn, 0.0)
+    if abs(a - b) > _SUM:
+      return f"{words.siblings(drawn)} has chance {a:.6g}, and {b:.6g}"
+  return None
+
+
+def _draw(
   proposal: Proposal, laws: np.ndarray, k: int, count: int, seed: int
 ) -> np.ndarray:
   """Draws [L, S, k] from laws [L, V], under vmap and jit.
@@ -156,20 +304,20 @@ def draw(
   return np.asarray(compiling.jit(jax.vmap(many))(keys, laws))
 
 
-def judge(ways: Family, drawn: np.ndarray) -> tuple[int, float, str]:
+def _judge(family: _Family, drawn: np.ndarray) -> tuple[int, float, str]:
   """Holds draws [S, k] against a family.
 
   Returns:
     How many numbers were looked at; the least chance of one of them, 0 for what
     cannot be; and that one, in words.
   """
-  S, V, least, rarest, looked = len(drawn), len(ways.q), 1.0, "", 0
-  what = f"draw(key, q, {ways.k}) from q = {words.row(ways.q)}"
+  S, V, least, rarest, looked = len(drawn), len(family.q), 1.0, "", 0
+  what = f"draw(key, q, {family.k}) from q = {words.row(family.q)}"
   if (outside := (drawn != INVALID) & ((drawn < 0) | (drawn >= V))).any():
     return 0, 0.0, f"{what} gave {drawn[outside][0]}: no token, nor INVALID"
-  for length in range(1, ways.k + 1):
+  for length in range(1, family.k + 1):
     seen = collections.Counter(map(tuple, drawn[:, :length].tolist()))
-    expected = ways.table(length)
+    expected = family.table(length)
     if other := [tokens for tokens in seen if tokens not in expected]:
       gave = words.siblings(other[0])
       return looked, 0.0, f"{what} gave {gave}, which following rules out"
@@ -182,7 +330,7 @@ def judge(ways: Family, drawn: np.ndarray) -> tuple[int, float, str]:
     if chance[worst] < least:
       least, shown = float(chance[worst]), words.siblings([*expected][worst])
       rarest = (
-        f"{what} gave {shown}{' first' * (length < ways.k)} {hits[worst]} times"
-        f" in {S}, by following {law[worst] * S:.1f}"
+        f"{what} gave {shown}{' first' * (length < family.k)} {hits[worst]}"
+        f" times in {S}, by following {law[worst] * S:.1f}"
       )
   return looked, least, rarest

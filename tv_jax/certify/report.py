@@ -1,16 +1,20 @@
-"""What the certificate prints: tables, and a failing case spelled out."""
+"""What a certificate looks at, what it finds, and how that is printed."""
+
+from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from tv_jax.certify import words
-from tv_jax.certify.cases import below, num_contexts
-from tv_jax.certify.findings import Check, Failure
-from tv_jax.certify.proposal import ALARM, ProposalCheck
+from tv_jax.certify.cases import Case, below, num_contexts
 from tv_jax.proposals import Proposal
-from tv_jax.tree import ROOT, Tree
+from tv_jax.tree import ROOT, Adaptive, Tree
+
+# The chance to call a proposal wrong that is right.
+ALARM = 1e-7
 
 PROPOSAL_LEGEND = f"""\
 error of laws  of `laws` against `following`, relative, the largest over all
@@ -31,8 +35,140 @@ verdict        NOT LOSSLESS: the output's law is not the target's; CONTRACT
                BROKEN: the rule does not do what a rule must, as spelled out"""
 
 
+class Settings(NamedTuple):
+  """How much to check."""
+
+  vocabulary: int | None = None  # tokens; None: as the tree needs
+  cases: int = 27
+  drafts: int = 1000  # where they are sampled
+  dtype: type = np.float64
+  seed: int = 0
+
+  def tokens(self, tree: Tree | Adaptive) -> int:
+    """Returns V: where siblings leave their last no choice, no fault shows."""
+    widest = tree.max_children
+    return self.vocabulary or (3 if widest < 3 else widest + 2)
+
+
+class Failure(NamedTuple):
+  """How a rule was caught."""
+
+  tree: Tree | Adaptive  # that it failed on
+  # What of the contract is broken, in words: thresholds that are not the ones
+  # used, shapes, a stop law that differs, ..
+  faults: tuple[str, ...] = ()
+  law_broken: bool | None = None  # None: that was not looked at
+  proposal_wrong: bool = False  # and so nothing was run
+  sigmas: float | None = None  # the law's largest deviation, if it was sampled
+  case: Case | None = None  # None, like all that follows, if nothing was run
+  law: np.ndarray | None = None  # of the output's first tokens
+  target: np.ndarray | None = None  # of the same under the target
+
+  @property
+  def contract_broken(self) -> bool:
+    """Returns whether the rule does not do as it should, whatever its law."""
+    return bool(self.faults) and not self.proposal_wrong
+
+  @property
+  def distance(self) -> float:
+    """Total variation of the law from the target's; 0 if nothing was run."""
+    if self.law is None or self.target is None:
+      return 0.0
+    return 0.5 * float(abs(self.law - self.target).sum())
+
+  @property
+  def verdict(self) -> str:
+    """Returns what was broken, in capitals."""
+    if self.proposal_wrong:
+      return "NOT RUN (wrong proposal)"
+    if self.law_broken:
+      return "NOT LOSSLESS" + ", CONTRACT BROKEN" * bool(self.faults)
+    state = "not run" if self.law_broken is None else "intact"
+    if self.sigmas is not None:
+      state = f"within {self.sigmas:.1f} sigma"
+    return f"CONTRACT BROKEN (law {state})"
+
+  def __repr__(self) -> str:
+    """Tells the case, its laws, what is broken, and where the law is wrong."""
+    tree, case = self.tree, self.case
+    where = repr(tree)
+    if isinstance(tree, Tree):
+      where = f"tree {list(tree.parents)} (parents)"
+    faults = [f"  fault: {fault}" for fault in self.faults]
+    if case is None or self.law is None or self.target is None:
+      return "\n".join([where, *faults])
+    V, law = case.p.shape[1], "the target's"
+    if self.law_broken:
+      law = f"{self.distance:.2g} from the target's (total variation)"
+    elif self.sigmas is not None:
+      law = f"{self.sigmas:.1f} sigma from the target's by tossed coins"
+    lines = [
+      f"{where}, vocabulary {' '.join(map(words.name, range(V)))}, case of kind"
+      f" {case.kind!r}",
+      *faults,
+      f"  the output's law is {law}",
+    ]
+    worst = int(np.abs(self.law - self.target).argmax())
+    length = round(np.log(len(self.law)) / np.log(V))
+    worst_path = np.unravel_index(worst, (V,) * length)
+    if len(case.p) == num_contexts(V, tree.max_depth):
+      for path in words.paths(V, tree.max_depth + 1, worst_path):
+        context = functools.reduce(lambda c, t: below(c, t, V), path, ROOT)
+        lines.append(words.laws(path, case.p[context], case.q[context]))
+    if self.law_broken:
+      chances = self.law[worst], self.target[worst]
+      lines.append(words.begins(worst_path, *chances))
+    return "\n".join(lines)
+
+
+class Check(NamedTuple):
+  """One row of the certificate."""
+
+  method: str  # how the law was computed
+  vocabulary: int  # tokens
+  cases: int = 0  # 0: the rule was not run
+  # The largest total variation from the target, or for sampled drafts the
+  # largest deviation in standard errors; and the largest that is allowed.
+  distance: float = np.nan
+  allowed: float = np.nan
+  length: float = np.nan  # expected tokens gained in a cycle, mean over cases
+  sampled: int = 0  # drafts of all cases, if they were sampled
+  failure: Failure | None = None  # None: nothing is wrong, as far as was seen
+
+  @property
+  def lossless(self) -> bool:
+    """Whether neither law nor contract is broken, as far as was seen."""
+    return self.failure is None
+
+  @property
+  def verdict(self) -> str:
+    """In capitals."""
+    if self.failure is not None:
+      return self.failure.verdict
+    seen = f" (sampled, {self.sampled} drafts, {self.distance:.1f} sigma)"
+    return "LOSSLESS" + seen * bool(self.sampled)
+
+
+class ProposalCheck(NamedTuple):
+  """What a proposal does."""
+
+  sizes: tuple[int, ...]  # numbers of siblings
+  tuples: int  # of siblings that `laws` was compared on
+  error: float  # the largest relative one of `laws`
+  draws: int  # how many tuples were drawn
+  # A bound on the chance that right draws would be as far off as the worst of
+  # these, all that was looked at taken together.
+  chance: float
+  faults: tuple[str, ...]  # what is wrong, in words
+
+  @property
+  def sound(self) -> bool:
+    """Returns whether nothing was found against the proposal."""
+    return not self.faults
+
+
 def table(rows: Iterable[tuple[str, str, str, Check]]) -> str:
-  """Makes a table of rows (verifier, proposal, tree, what was found)."""
+  """Makes a table of rows (verifier, proposal, tree, its check)."""
   heading = (
     *("verifier", "proposal", "tree", "tokens", "check", "largest error"),
     *("allowed", "length", "verdict"),
@@ -76,36 +212,3 @@ def proposal_table(checks: Mapping[Proposal, ProposalCheck]) -> str:
     for proposal, check in checks.items()
   )
   return words.table([heading, *cells])
-
-
-def spell_out(failure: Failure) -> str:
-  """Tells the case, its laws, what is broken, and where the law goes wrong."""
-  tree, case = failure.tree, failure.case
-  where = repr(tree)
-  if isinstance(tree, Tree):
-    where = f"tree {list(tree.parents)} (parents)"
-  faults = [f"  fault: {fault}" for fault in failure.faults]
-  if case is None or failure.law is None or failure.target is None:
-    return "\n".join([where, *faults])
-  V, law = case.p.shape[1], "the target's"
-  if failure.law_broken:
-    law = f"{failure.distance:.2g} from the target's (total variation)"
-  elif failure.sigmas is not None:
-    law = f"{failure.sigmas:.1f} sigma from the target's by tossed coins"
-  lines = [
-    f"{where}, vocabulary {' '.join(map(words.name, range(V)))}, case of kind"
-    f" {case.kind!r}",
-    *faults,
-    f"  the output's law is {law}",
-  ]
-  worst = int(np.abs(failure.law - failure.target).argmax())
-  length = round(np.log(len(failure.law)) / np.log(V))
-  worst_path = np.unravel_index(worst, (V,) * length)
-  if len(case.p) == num_contexts(V, tree.max_depth):
-    for path in words.paths(V, tree.max_depth + 1, worst_path):
-      context = functools.reduce(lambda c, t: below(c, t, V), path, ROOT)
-      lines.append(words.laws(path, case.p[context], case.q[context]))
-  if failure.law_broken:
-    chances = failure.law[worst], failure.target[worst]
-    lines.append(words.begins(worst_path, *chances))
-  return "\n".join(lines)

@@ -101,16 +101,8 @@ class Cell:
   __slots__ = ("a", "b", "form", "source")
 
   def __init__(self, form: str, source: Any, a: Any = Fraction(1), b: Any = _0):
-    """Keeps what it is.
-
-    Args:
-      form: "u", "E", "1/E" or "log E".
-      source: A `Uniform` or an `Exponential`.
-      a: The factor.
-      b: The summand; minus infinity masks a logit.
-    """
-    self.form, self.a, self.b = form, a, b
-    self.source: Any = source
+    """Keeps what it is: "u" of a `Uniform`, "E", "1/E" or "log E" of noise."""
+    self.form, self.source, self.a, self.b = form, source, a, b
 
   def __repr__(self) -> str:
     """Returns what it is; prints of it are refused."""
@@ -269,10 +261,6 @@ class Cell:
       b = Fraction(b)
     sign = Fraction(1 if self.form == "E" else -1)
     return Cell("log E", self.source, sign, b)
-
-  def log1p(self) -> Cell:
-    """Returns the logarithm of 1 + it."""
-    return self._linear(1, 1).log()
 
 
 def _like_numpy(answer: bool, other):

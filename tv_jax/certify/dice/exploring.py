@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import heapq
 import itertools
-import sys
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -98,18 +97,8 @@ def explore(
     ExploreError: It looks at a random number in another way than comparing it,
       it fails, or it keeps something from run to run.
   """
-  deadline = time.monotonic() + seconds
   with _LOCK:
-    loaded = "torch" in sys.modules
-    try:
-      law = _explored(function, budget, Fraction(least), deadline)
-    except ExploreError:
-      if loaded or "torch" not in sys.modules:
-        raise
-    else:
-      if loaded or "torch" not in sys.modules:
-        return law
-    # The function imported torch: what it drew was not seen.
+    deadline = time.monotonic() + seconds
     return _explored(function, budget, Fraction(least), deadline)
 
 
@@ -158,13 +147,13 @@ def _run(call: Callable, path: Path) -> Any:
   try:
     with paths.followed(path), np.errstate(divide="ignore", invalid="ignore"):
       try:
-        value = call()
+        value = plain(call())
       finally:
         if path.ended is not None:  # which the function may have caught
           raise path.ended
     if path.planned:
       raise ExploreError(f"two runs that drew the same differ: {DIFFERENT}")
-    return plain(value)
+    return value
   except CutError:
     return _CUT
   except ExploreError:
