@@ -44,7 +44,7 @@ def suiting(name):
 
 
 @pytest.mark.parametrize(
-  ("name", "proposal"), itertools.chain(*map(suiting, VERIFIERS))
+  ("name", "proposal"), [*itertools.chain(*map(suiting, VERIFIERS))]
 )
 class TestEveryRule:
   """Each entry of VERIFIERS, by being listed."""

@@ -61,7 +61,7 @@ class _Family(NamedTuple):
 
   def table(self, length: int | None = None) -> dict[tuple, float]:
     """Returns the chance of each tuple of the first `length` siblings."""
-    law: dict[tuple, float] = collections.Counter()
+    law: dict[tuple, float] = collections.defaultdict(float)
     for drawn, chance in zip(self.tokens.tolist(), self.chance, strict=True):
       law[tuple(drawn[:length])] += float(chance)
     return law
