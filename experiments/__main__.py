@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> None:
       groups = experiment_lib.read_all(place, experiment)
       running.write(experiment, groups, place)
     return
-  plans = [plan(experiment) for experiment in experiments]  # all are checked
+  plans = [plan(experiment) for experiment in experiments]  # names are checked
   # On a CPU nearly all of a smoke run's time is that of compiling.
   if _SMOKE.value and jax.default_backend() == "cpu":
     jax.config.update("jax_disable_most_optimizations", True)

@@ -200,7 +200,7 @@ def _frontier_shards(config, smoke: bool) -> Iterator[Shard]:
   at_one = tuple(config.temperatures) == (1.0,)
   for trees in frontier_trees(config.models.draft)[: 1 if smoke else None]:
     known = [tree for tree, cooler in trees.items() if at_one or cooler == 1]
-    for tree in (known[0], known[-1]) if smoke else known:
+    for tree in dict.fromkeys(known[:1] + known[-1:]) if smoke else known:
       yield Shard(re.sub("[:,@]", "-", short(tree)), {"trees": tree})
 
 

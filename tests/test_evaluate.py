@@ -242,6 +242,12 @@ def test_speed_is_measured_apart_and_once(tmp_path):
     ({"trees": "chain:x"}, "tree 'chain:x': write"),
     ({"seeds": (1, 1)}, "seeds=1 1: give some, each once"),
     ({"experiment": "a/b"}, "experiment='a/b': give a folder's name"),
+    ({"per_task": -1}, "per_task=-1: give an integer of at least 0"),
+    (
+      {"models__dtype": "bf16"},
+      "models.dtype='bf16': give one of ''",
+    ),
+    ({"timing__rounds": 0}, "timing.rounds=0: give an integer of at least 1"),
   ],
 )
 def test_what_is_wrong_is_said_before_anything_loads(fields, message):

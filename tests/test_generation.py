@@ -142,6 +142,9 @@ def test_realised_and_expected_lengths_agree():
   gained = result.stops @ (result.tree.depth + 1)
   assert result.stops.sum() == result.cycles
   assert gained == sum(row.sum() for row in result.accepted)
+  assert result.depth_acceptance.sum() == pytest.approx(
+    result.acceptance_length.mean
+  )
   # A row depends on its number and the seed.
   again = generate(prompts=prompts, **options)
   assert again.tokens == result.tokens

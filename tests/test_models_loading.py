@@ -216,7 +216,7 @@ def test_files_that_are_not_there(saved):
   (saved / BINARY).rename(saved / SINGLE)
   split(saved)
   (saved / SHARDS[1]).unlink()
-  refused(saved, "missing: ")
+  refused(saved, f"has 1 of 2 files like {SHARDS[0]}", "download it again")
 
 
 def test_a_tensor_in_two_files(saved):

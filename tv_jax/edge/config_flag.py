@@ -37,7 +37,11 @@ def parse(argv: list[str]) -> list[str]:
   """Reads all flags; of several configs the first."""
   name, *_ = [*_names(argv), "quickstart"]
   _line[:] = _with(name, argv)
-  return flags.FLAGS(_line)
+  try:
+    return flags.FLAGS(_line)
+  except AttributeError as error:
+    error.add_note("Is there such a field for --config.field=?")
+    raise
 
 
 def several(argv: list[str], default: Sequence[str]) -> dict[str, ConfigDict]:

@@ -145,6 +145,13 @@ class Generation:
     return Estimate.of(np.concatenate(self.accepted) - expected)
 
   @property
+  def depth_acceptance(self) -> np.ndarray:
+    """[D + 1] the share of cycles in which some node of a depth was kept."""
+    depth = self.tree.depth if self.tree else np.zeros(1, int)
+    counts = np.bincount(depth, weights=self.stops)
+    return counts[::-1].cumsum()[::-1] / max(self.cycles, 1)
+
+  @property
   def tokens_per_second(self) -> float:
     """New tokens that were kept, over all prompts, per second."""
     return sum(map(len, self.tokens)) / self.seconds

@@ -27,6 +27,8 @@ def convert(source, destination, revision: str | None = None) -> None:
   """
   source = storage.resolve(source, revision, ["*.bin", "*.model"])
   paths = storage.shards(source, SINGLE)
+  if not paths:
+    raise ValueError(f"{source} has no {SINGLE} and no shards of it")
   try:
     import torch
     from safetensors.torch import save_file

@@ -80,8 +80,15 @@ def shards(directory: pathlib.Path, single: str) -> list[pathlib.Path]:
   """Returns the files of a checkpoint's weights: `single`, or its shards."""
   if (directory / single).exists():
     return [directory / single]
-  stem, dot, suffix = single.partition(".")
-  return sorted(directory.glob(f"{stem}-*{dot}{suffix}"))
+  paths = sorted(directory.glob(f"*model-*-of-*{pathlib.Path(single).suffix}"))
+  for path in paths[:1]:
+    count = int(path.stem.rpartition("-of-")[2])
+    if count != len(paths):
+      raise ValueError(
+        f"{directory} has {len(paths)} of {count} files like {path.name}:"
+        " download it again"
+      )
+  return paths
 
 
 def _open(path):

@@ -156,6 +156,11 @@ class Answer(Key):
     key = Key.of(line)
     if "error" not in line:
       _require(line, ("tokens", "text", "accepted", "expected", "faults"), key)
+      lists = {f"expected.{k}": v for k, v in line["expected"].items()}
+      lists["drafted"] = line.get("drafted", line["accepted"])
+      for name, values in lists.items():
+        if len(values) != len(line["accepted"]):
+          raise ValueError(f"{key}: {name} has not a number for each cycle")
     fields = {field.name for field in dataclasses.fields(cls)}
     kept = {name: value for name, value in line.items() if name in fields}
     return cls(**kept | vars(key))

@@ -8,13 +8,35 @@ import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tv_jax import proposals, verifiers
+from tv_jax import drafting, proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.edge import names
+from tv_jax.edge import checks, names
+from tv_jax.models import templates
+from tv_jax.models.config import DTYPES
 from tv_jax.proposals import Proposal
 from tv_jax.runs.records import AXES, NONE, PLAIN, Method
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Verifier
+
+# What no later check refuses before models are read.
+_AT_LEAST_0, _AT_LEAST_1 = checks.integer(0), checks.integer(1)
+_VALUES = checks.fields(
+  {
+    "models": checks.fields(
+      {
+        "draft_kind": checks.one_of(drafting.KINDS),
+        "dtype": checks.one_of(("", *DTYPES)),
+        "template": checks.one_of(templates.TEMPLATES),
+        "devices": _AT_LEAST_1,
+      }
+    ),
+    "per_task": _AT_LEAST_0,
+    "max_tokens": _AT_LEAST_0,
+    "padded_to": _AT_LEAST_0,
+    "timing": checks.fields({"per_task": _AT_LEAST_0, "rounds": _AT_LEAST_1}),
+    "explorer": checks.fields({"per_task": _AT_LEAST_0, "cycles": _AT_LEAST_1}),
+  }
+)
 
 # What plain decoding has no choice of.
 _DRAFTED = ("tree", "proposal", "verifier")
@@ -180,8 +202,8 @@ def to_dict(settings: Run) -> dict:
 def from_config(config) -> Run:
   """Freezes a config, a ConfigDict or a dict.
 
-  Lists of names may be one text, with spaces between. Numbers are checked by
-  `decode_config`, names and fields here.
+  Lists of names may be one text, with spaces between. What `generate` takes
+  is checked by `decode_config`.
 
   Raises:
     ValueError: What is wrong, by name.
@@ -198,7 +220,9 @@ def from_config(config) -> Run:
     raw["temperatures"] = tuple(map(float, raw["temperatures"]))
     raw["seeds"] = tuple(raw["seeds"])
     settings = Run(**raw)
-  except (TypeError, KeyError) as error:
+  except KeyError as error:
+    raise ValueError(f"config: {error} is missing") from error
+  except TypeError as error:
     raise ValueError(f"config: {error}") from error
   _check(settings)
   return settings
@@ -212,7 +236,8 @@ def _names(value):
 
 
 def _check(settings: Run) -> None:
-  """Refuses empty axes, rules that never run and a useless baseline."""
+  """Refuses wrong values, rules that never run and a useless baseline."""
+  checks.read(_VALUES, to_dict(settings))
   for axis in AXES:
     values = getattr(settings, f"{axis}s")
     if not values or len({*values}) < len(values):

@@ -45,7 +45,8 @@ def main(arguments) -> None:
   out = pathlib.Path(_OUT.value)
   if out.suffix != ".json" or not os.access(out.parent, os.W_OK):
     raise ValueError(f"--out={out}: give a .json file in a folder to write in")
-  for path in out.parent.glob(f"{out.stem}.*"):
+  written = out, out.with_suffix(".svg"), *out.parent.glob(f"{out.stem}.*.json")
+  for path in filter(pathlib.Path.exists, written):
     raise ValueError(f"{path} exists: remove it, or give another --out")
   settings = runs.from_config(_CONFIG.value)
   questions = runs.read_questions(settings)

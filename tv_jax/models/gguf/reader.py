@@ -100,12 +100,26 @@ def _read(path: pathlib.Path, changed: int) -> File:
   try:
     whole = Reader(path)
     metadata = {x: field.contents() for x, field in whole.fields.items()}
+    _check_offsets(whole)
   except Exception as error:  # of a damaged file it can be any
     reason = " ".join(str(error).split())
     raise ValueError(
       f"{path} is truncated or is not GGUF ({reason}): get it again"
     ) from None
   return File(path, metadata, {x.name: x for x in whole.tensors})
+
+
+def _check_offsets(whole) -> None:
+  """Refuses tensors that lie elsewhere: they would be other weights."""
+  end = whole.data_offset
+  for tensor in sorted(whole.tensors, key=lambda x: (x.data_offset, x.n_bytes)):
+    begin = -(-end // whole.alignment) * whole.alignment
+    if tensor.data_offset != begin:
+      raise ValueError(
+        f"{tensor.name} begins at {tensor.data_offset}, not at {begin}, where"
+        " the tensor before it ends"
+      )
+    end = tensor.data_offset + tensor.n_bytes
 
 
 def contents(path) -> dict[str, StoredTensor]:

@@ -117,7 +117,7 @@ def _warnings(unit: store.Unit, cells: Cells) -> list[str]:
       lines.append(f"NOTHING WAS DRAFTED in any cycle of {method}: {IDLE}.")
     # Of few cycles the error is not known well enough to say so.
     check = cell.check if cell.cycles >= 100 else None
-    if check and abs(check.mean) > 4 * check.error + 1e-4:
+    if check and not abs(check.mean) <= 4 * check.error + 1e-4:
       lines.append(
         f"CHECK FAILED: {method.verifier} on {method.tree}: realised - expected"
         f" = {check:+.3f}"
