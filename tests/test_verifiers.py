@@ -40,11 +40,14 @@ from tests.battery import (
   random_draft,
   random_drafts,
   random_lanes,
+  random_law,
+  random_pair,
+  random_tokens,
   run,
 )
 from tv_jax import certify
 from tv_jax import tree as tree_lib
-from tv_jax.proposals import INVALID, PROPOSALS
+from tv_jax.proposals import INVALID, NEVER, PROPOSALS
 from tv_jax.tree import ROOT
 from tv_jax.verifiers import (
   NOT_OFFERED,
@@ -77,6 +80,16 @@ def test_oracle_agreement(x64, rule, name):
   if t is FIGURE_1:
     drafts.append(EXAMPLE)
   assert_oracle_agrees(rule, t, drafts)
+
+
+@pytest.mark.parametrize("proposal", [WOR, IID])
+@pytest.mark.parametrize("rule", quick.shorter(["traversal", "token_level"]))
+def test_oracle_agreement_by_rest_from(x64, rule, proposal):
+  """As users run it: the chosen proposal elsewhere always asks for `rest`."""
+  assert PROPOSALS[proposal].rest_from == (1 if proposal == WOR else NEVER)
+  rng = random.Random(proposal)
+  drafts = [random_draft(rng, FIGURE_1, proposal) for _ in range(32)]
+  assert_oracle_agrees(rule, FIGURE_1, drafts, proposal)
 
 
 @loops
@@ -298,6 +311,40 @@ def test_lemma_2(x64, rule, proposal):
   assert {len(chain) for chain in averages} == {1, 2}
   for chain, (weight, total, rate) in averages.items():
     assert total / weight == pytest.approx(rate, abs=1e-12), chain
+
+
+def test_one_step_is_rrsw_on_one_token_more():
+  """Appendix: target (g, 1 - sum g), draft (q, 0) on V + 1 tokens.
+
+  A node entered with chance a has g = a p; its children are offered with the
+  thresholds of siblings verified token by token on V + 1 tokens, its own is
+  what the residual leaves on the V tokens, and the bonus token's law the rest.
+  """
+  rng, cases = random.Random(3), 0
+  below, above = tree_lib.branching([1, 3]), tree_lib.kary(3, 1)
+  while cases < 50:
+    q, p = (random_law(rng, kind)[:-1] for kind in ("plain", "ties"))
+    q, p = ((*oracle.norm(law), Fraction(0)) for law in (q, p))
+    top_q, top_p = random_pair(rng)
+    siblings = random_tokens(rng, above.parents, (q,) * 4, WOR)
+    first = rng.choices(range(V), [float(x) for x in top_q])[0]
+    a = top_p[first] / top_q[first]
+    if not 0 < a < 1:
+      continue
+    cases += 1
+    g = (*oracle.times(a, p[:-1]), 1 - a)
+    star = oracle.Draft(above.parents, siblings, (q,) * 4, (g,) * 4, WOR)
+    tokens = INVALID, first, *siblings[1:]
+    laws = (top_q, *(q,) * 4), (top_p, *(p,) * 4)
+    inner = oracle.Draft(below.parents, tokens, *laws, WOR)
+    *found, own, _ = oracle.traversal_offers(inner)
+    *wanted, rest = oracle.token_level_offers(star, ROOT)
+    assert [(o.node - 1, o.threshold) for o in found] == [
+      (o.node, o.threshold) for o in wanted
+    ]
+    assert own.threshold == sum(rest.residual[:-1])
+    if own.threshold:
+      assert own.residual[:-1] == oracle.norm(rest.residual[:-1])
 
 
 def test_traversal_is_not_always_longer_on_trees(x64):
