@@ -321,6 +321,15 @@ with enter(folder) as unit:
     raise AssertionError
   assert pathlib.Path(folder, "items.jsonl").stat().st_size <= limit
   assert store.read(folder).items == (*unit.answers.values(),)
+  unit.save_timing({"methods": []})
+  try:
+    unit.save_timing({"seconds": [1.5] * 10_000})
+  except OSError as error:
+    assert error.filename, error
+  else:
+    raise AssertionError
+  assert store.read(folder).timing == {"methods": []}
+  assert not list(pathlib.Path(folder).glob(".*"))
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
 with enter(folder) as unit:
   unit.append(item(question))
