@@ -111,6 +111,18 @@ class TestLengths:
     accepted = [own.sum() for own in result.accepted]
     assert any(a > len(t) for a, t in zip(accepted, expected, strict=True))
 
+  @pytest.mark.parametrize("kind", quick.shorter(["independent", "eagle"]))
+  def test_prompts_of_one_token_more_than_a_bucket(self, kind):
+    prompts = [[(7 * i) % 48 for i in range(length)] for length in (17, 33)]
+    options = {"temperature": 0, "max_new_tokens": 8, "ends": ()}
+    texts = np.zeros((2, 33 + 8), np.int32)
+    result = generate(kind, prompts, tree="chain:1", **options)
+    for row, prompt, own in zip(texts, prompts, result.tokens, strict=True):
+      row[: len(prompt) + 8] = [*prompt, *own]
+    best = np.asarray(pair().target.logits(texts)).argmax(axis=2)
+    for row, prompt, own in zip(best, prompts, result.tokens, strict=True):
+      assert own == row[len(prompt) - 1 :][:8].tolist()
+
   @pytest.mark.long
   @pytest.mark.parametrize("kind", ["eagle", "dspark"])
   def test_prompts_that_are_read_in_pieces(self, monkeypatch, kind):
