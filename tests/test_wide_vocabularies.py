@@ -14,13 +14,17 @@ import pytest
 import tv_jax
 from tests import checkpoints, oracle
 from tv_jax import probs, replay
+from tv_jax import tree as tree_lib
 from tv_jax.engine.pair import Pair
 from tv_jax.models import causal_pass
+from tv_jax.proposals import INVALID, PROPOSALS
+from tv_jax.verifiers import VERIFIERS
 
 # Of float32 sums over V terms; a wrong sum lacks whole blocks of them.
 NEAR = 1e-4
 PROMPTS = [[1, 2, 3], [70, 5]]
 TEMPERATURE = 0.7
+WOR = "without_replacement"
 OPTIONS = {
   "tree": "branching:2,1",
   "verifier": "traversal",
@@ -68,7 +72,33 @@ def expected(cycles, at, rule):
   return sum(chance * (tree.depth[v] + 1) for v, chance in stop.items())
 
 
-@pytest.mark.long  # one rule at 32,000 tokens is in test_verifiers.py
+@pytest.mark.optimised
+def test_a_rule_of_more_than_32768_tokens():
+  tree, rng, V = tree_lib.branching([2, 1]), np.random.default_rng(0), 49152
+  more, theirs = rng.normal(size=(2, len(tree), V)).astype("f4")
+  ours = theirs + more / 2
+  # Likelier by the draft, all but the second: by the target, a little.
+  quantiles = zip((0, 0, 1, 2), (0.95, 0.58, 0.95, 0.95), strict=True)
+  drawn = [np.argsort(more[node])[int(V * at)] for node, at in quantiles]
+  tokens = jnp.array([INVALID, *drawn], jnp.int32)
+
+  @jax.jit
+  def compiled(ours, theirs):
+    q, p = (probs.law(x, temperature=TEMPERATURE) for x in (ours, theirs))
+    draft = tree, PROPOSALS[WOR], tokens, q, p
+    return q, p, VERIFIERS["traversal"].stop_law(*draft)
+
+  *laws, stop = compiled(ours, theirs)
+  exact = [softmax(x.astype(float) / TEMPERATURE) for x in (ours, theirs)]
+  np.testing.assert_allclose(laws, exact, rtol=NEAR)
+  q, p = (tuple(tuple(row.tolist()) for row in law) for law in exact)
+  draft = oracle.Draft(tree.parents, tuple(tokens.tolist()), q, p, WOR)
+  law = oracle.stop_law(draft, "traversal")
+  wanted = [float(law[v]) for v in range(len(tree))]
+  np.testing.assert_allclose(stop, wanted, rtol=NEAR)
+
+
+@pytest.mark.long  # one rule is above
 @pytest.mark.optimised
 @pytest.mark.parametrize("V", [49152, 128256])
 def test_laws_and_lengths(V, tmp_path):
