@@ -184,7 +184,9 @@ def _draft(target, module, seed, known=None):
   return Model(module=module, params=params, source="random")
 
 
-def ours_dspark(target, head="vanilla", size=4, seed=1, **changes):
+def ours_dspark(
+  target, head: str | None = "vanilla", size=4, seed=1, **changes
+):
   """A random draft of one pass on a target of ours; DFlash if `head` is None.
 
   Args:

@@ -75,6 +75,34 @@ def llama3(directory, texts, factor=8.0, **changes):
   _generation(directory, do_sample=True, eos_token_id=ends, top_p=0.9)
 
 
+def qwen2_coder(directory, texts, **changes):
+  """As Qwen/Qwen2.5-Coder-*-Instruct, but for its tokenizer: Llama 3's.
+
+  Two sizes share their tokens, tie the embedding, and have rows of it that no
+  token has.
+  """
+  directory.mkdir()
+  numbers = _llama3_tokenizer(directory, texts)
+  first, last = numbers["<|begin_of_text|>"], numbers["<|eot_id|>"]
+  settings = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "attention_dropout": 0.0,
+    "bos_token_id": first,
+    "eos_token_id": last,
+    "max_window_layers": 2,
+    "model_type": "qwen2",
+    "rope_theta": 1000000.0,
+    "sliding_window": 131072,
+    "tie_word_embeddings": True,
+    "torch_dtype": "bfloat16",
+    "use_sliding_window": False,
+    "vocab_size": len(numbers) + 16,
+  }
+  _write(directory, settings | changes)
+  ends = [last, numbers["<|end_of_text|>"]]
+  _generation(directory, do_sample=True, eos_token_id=ends, top_k=20)
+
+
 def qwen3(directory, texts, **changes):
   """As Qwen/Qwen3-8B, but for its tokenizer, which is Llama 3's."""
   directory.mkdir()

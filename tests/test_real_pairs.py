@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import functools
 import json
 import pathlib
 
@@ -12,6 +13,8 @@ import tv_jax
 from configs import (
   llama2_68m_7b,
   llama3_1b_8b,
+  llama3_eagle3,
+  qwen2_coder,
   qwen3_8b,
   smoke,
   vicuna_eagle,
@@ -31,11 +34,15 @@ TASKS = [
   "math_reasoning",
   "rag",
 ]
-PAIRS = {
-  "llama3": llama3_1b_8b.get_config,
-  "llama2": llama2_68m_7b.get_config,
+PAIRS = {  # the cheapest first
   "vicuna": vicuna_eagle.get_config,
-  "qwen3": qwen3_8b.get_config,
+  "qwen3-dflash": functools.partial(qwen3_8b.get_config, "dflash"),
+  "qwen3-dspark": qwen3_8b.get_config,
+  "qwen3-eagle3": functools.partial(qwen3_8b.get_config, "eagle3"),
+  "llama2": llama2_68m_7b.get_config,
+  "llama3": llama3_1b_8b.get_config,
+  "llama3-eagle3": llama3_eagle3.get_config,
+  "qwen2-coder": qwen2_coder.get_config,
 }
 # One tree, one rule, and answers that are hardly any.
 SHORT = {
@@ -97,9 +104,22 @@ def files(tmp_path_factory, texts):
   published.legacy(target, texts, **room)
   models.save(head, checkpoints.ours_head(models.load(target)))
   checkpoints.rewrite(head, bias=None)
-  target, draft = made["qwen3"]
+  target, head = made["llama3-eagle3"]
+  published.llama3(target, texts, num_hidden_layers=8, **room)
+  models.save(head, checkpoints.ours_eagle3(models.load(target)))
+  target, draft = made["qwen2-coder"]
+  published.qwen2_coder(target, texts, num_hidden_layers=3, **room)
+  published.qwen2_coder(draft, texts, **room)
+  target = folder / "qwen3-target"
   published.qwen3(target, texts, **room)
-  models.save(draft, checkpoints.ours_dspark(models.load(target), size=7))
+  model = models.load(target)
+  for name, draft in (
+    ("qwen3-dspark", checkpoints.ours_dspark(model, size=7)),
+    ("qwen3-dflash", checkpoints.ours_dspark(model, head=None, size=7)),
+    ("qwen3-eagle3", checkpoints.ours_eagle3(model)),
+  ):
+    made[name] = target, folder / name
+    models.save(folder / name, draft)
   return made
 
 
@@ -136,7 +156,7 @@ def finished(folder, count, failed):
   return items
 
 
-@pytest.mark.parametrize("name", quick.shorter([*PAIRS]))
+@pytest.mark.parametrize("name", quick.shorter([*PAIRS], keep=2))
 def test_a_run_from_published_files(name, own, tmp_path, files):
   config = overridden(PAIRS[name](), files[name], own, padded_to=256)
   runs.run(config, tmp_path)
