@@ -9,7 +9,6 @@ import pytest
 import tv_jax
 from bundled import tasks
 from bundled.tasks import conversation
-from tests import quick
 from tv_jax.edge import reading
 from tv_jax.models import tokenizers
 from tv_jax.runs import questions as questions_lib
@@ -41,7 +40,8 @@ def test_most_of_minibench_is_answered_right(bundled):
   assert np.mean(right) > 0.6
 
 
-@pytest.mark.parametrize("kind", quick.shorter(["dspark", "eagle3"]))
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["dspark", "eagle3"])
 def test_a_draft_that_reads_layers_agrees_with_its_target(kind):
   pair = tv_jax.load(f"bundled/{kind}", "bundled/target", draft_kind=kind)
   questions = questions_lib.load_questions("minibench")

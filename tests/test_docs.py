@@ -43,6 +43,7 @@ def test_a_command_prints_what_the_document_says(document, command, tmp_path):
   assert documents.missing(command, done) == []
 
 
+@pytest.mark.long
 def test_a_rule_of_ones_own_in_a_run_a_recording_and_a_replay(tmp_path):
   text = TUTORIAL.read_text()
   documents.write_files(text, tmp_path)

@@ -34,13 +34,16 @@ def check(rule, proposal, shape, **changes):
 
 @pytest.mark.parametrize(
   ("rule", "proposal", "tree"),
-  [
-    ("examples.rules.gbv:rule", IID, "branching:2,1"),
-    ("examples.rules.ot_traversal:rule", WOR, "branching:2,1"),
-    ("examples.rules.ot_traversal:rule", WOR, "adaptive:2,2"),
-    (FEW_PAIRS, WOR, "kary:2x2"),
-    ("traversal", "examples.gated:half", "kary:2x2"),
-  ],
+  quick.shorter(
+    [
+      ("examples.rules.gbv:rule", IID, "branching:2,1"),
+      ("examples.rules.ot_traversal:rule", WOR, "branching:2,1"),
+      ("examples.rules.ot_traversal:rule", WOR, "adaptive:2,2"),
+      (FEW_PAIRS, WOR, "kary:2x2"),
+      ("traversal", "examples.gated:half", "kary:2x2"),
+    ],
+    keep=2,
+  ),
 )
 def test_it_is_lossless(rule, proposal, tree, x64):
   verdict = check(rule, proposal, tree)
@@ -67,6 +70,7 @@ def test_on_a_chain_it_is_block_verification(x64, monkeypatch, rule):
     battery.assert_same(*decisions)
 
 
+@pytest.mark.long
 def test_ot_traversal_of_a_traced_tree_is_that_of_a_known_one(x64, monkeypatch):
   for name, traced in (("known", False), ("traced", True)):
     case = Case(FEW_PAIRS, "", {}, (WOR,), traced)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests import commands, test_cycles
+from tests import commands, quick, test_cycles
 from tests.checkpoints import pair as sound_pair
 from tv_jax import certify, drafting, probs, replay, tune, verifiers
 from tv_jax import tree as tree_lib
@@ -62,7 +62,7 @@ NO_DECISION = {
 }
 
 
-@pytest.mark.parametrize("name", ["target", "draft"])
+@pytest.mark.parametrize("name", quick.shorter(["draft", "target"]))
 def test_a_broken_model_is_counted_and_said(name):
   model = getattr(sound_pair(), name)
   params = jax.tree.map(lambda x: x * jnp.nan, model.params)

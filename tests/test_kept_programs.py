@@ -39,6 +39,7 @@ def ask(home):
   return json.loads(done.stdout)
 
 
+@pytest.mark.long
 def test_the_second_process_finds_what_the_first_compiled(tmp_path):
   folder, tokens = ask(tmp_path)
   assert pathlib.Path(folder).parent == tmp_path / "tv_jax"

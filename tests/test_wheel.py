@@ -68,6 +68,7 @@ def test_configs_are_found_from_anywhere(installed, tmp_path):
   assert len(lines) == len(named)
 
 
+@pytest.mark.long
 def test_a_run_needs_nothing_but_the_wheel(installed, tmp_path):
   """Models, questions and the page's parts; what decodes is tried elsewhere."""
   done = run(
