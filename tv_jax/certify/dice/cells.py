@@ -101,8 +101,16 @@ class Cell:
   __slots__ = ("a", "b", "form", "source")
 
   def __init__(self, form: str, source: Any, a: Any = Fraction(1), b: Any = _0):
-    """Keeps what it is: "u" of a `Uniform`, "E", "1/E" or "log E" of noise."""
-    self.form, self.source, self.a, self.b = form, source, a, b
+    """Keeps what it is.
+
+    Args:
+      form: "u", "E", "1/E" or "log E".
+      source: A `Uniform` or an `Exponential`.
+      a: The factor.
+      b: The summand; minus infinity masks a logit.
+    """
+    self.form, self.a, self.b = form, a, b
+    self.source: Any = source
 
   def __repr__(self) -> str:
     """Returns what it is; prints of it are refused."""
@@ -122,7 +130,7 @@ class Cell:
         return self.known == other.known
       mine, theirs = ((x.form, x.source, x.a, x.b) for x in (self, other))
       return mine == theirs
-    number = exact(other)
+    number = _compared(other)
     if number is None:
       return NotImplemented
     return _like_numpy(self.known == number, other)
@@ -130,14 +138,14 @@ class Cell:
   def __ne__(self, other):
     """Returns the contrary."""
     same = self.__eq__(other)
-    return same if same is NotImplemented else type(same)(not same)
+    return same if same is NotImplemented else same ^ True
 
   def _ordered(self, order: str, other):
     if isinstance(other, Cell):
       if other.known is None:
         return self._compare(order, other)
       other = other.known
-    number = exact(other)
+    number = _compared(other)
     if number is None:
       return NotImplemented
     return _like_numpy(self._compare_number(order, number), other)
@@ -230,6 +238,8 @@ class Cell:
       return number
     if number:
       return self._linear(1 / number, 0)
+    if math.copysign(1, other) < 0:
+      refuse("divides a random number by -0.0")
     if self.form not in ("E", "1/E") or self.b or self.a <= 0:
       refuse("divides a random number by 0")
     return math.inf  # E / 0 comes last in a race
@@ -262,9 +272,23 @@ class Cell:
     sign = Fraction(1 if self.form == "E" else -1)
     return Cell("log E", self.source, sign, b)
 
+  def log1p(self) -> Cell:
+    """Returns the logarithm of 1 + it."""
+    return self._linear(1, 1).log()
+
+
+def _compared(other) -> Fraction | float | None:
+  """Returns the number that a random one is compared with; None: it is none."""
+  dtype = str(getattr(other, "dtype", "")).removeprefix("torch.")
+  if dtype in ("float16", "bfloat16") and exact(other) is not None:
+    refuse(f"compares a random number with one of {dtype}, which rounds it")
+  return exact(other)
+
 
 def _like_numpy(answer: bool, other):
-  """Returns the answer to a comparison as NumPy has it of its numbers."""
+  """Returns the answer to a comparison as NumPy or torch has it."""
+  if type(other).__module__.startswith("torch"):
+    return other.isnan().fill_(answer)  # of its shape
   return np.bool_(answer) if isinstance(other, np.generic) else answer
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import heapq
 import itertools
+import sys
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -97,8 +98,18 @@ def explore(
     ExploreError: It looks at a random number in another way than comparing it,
       it fails, or it keeps something from run to run.
   """
+  deadline = time.monotonic() + seconds
   with _LOCK:
-    deadline = time.monotonic() + seconds
+    loaded = "torch" in sys.modules
+    try:
+      law = _explored(function, budget, Fraction(least), deadline)
+    except ExploreError:
+      if loaded or "torch" not in sys.modules:
+        raise
+    else:
+      if loaded or "torch" not in sys.modules:
+        return law
+    # The function imported torch: what it drew was not seen.
     return _explored(function, budget, Fraction(least), deadline)
 
 
@@ -147,13 +158,13 @@ def _run(call: Callable, path: Path) -> Any:
   try:
     with paths.followed(path), np.errstate(divide="ignore", invalid="ignore"):
       try:
-        value = plain(call())
+        value = call()
       finally:
         if path.ended is not None:  # which the function may have caught
           raise path.ended
     if path.planned:
       raise ExploreError(f"two runs that drew the same differ: {DIFFERENT}")
-    return value
+    return plain(value)
   except CutError:
     return _CUT
   except ExploreError:

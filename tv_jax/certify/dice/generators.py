@@ -70,8 +70,8 @@ def _size(size, *parameters):
 def _law(p) -> Sequence[float]:
   """Returns probabilities as NumPy takes them: they sum to 1 nearly."""
   p = np.asarray(p)
-  eps = np.finfo(p.dtype).eps if p.dtype == np.float32 else 2**-52
-  if abs(sum(p.tolist()) - 1) > eps**0.5:
+  eps = np.finfo(p.dtype if p.dtype.kind == "f" else float).eps
+  if abs(sum(p.tolist()) - 1) > max(eps, np.finfo(float).eps) ** 0.5:
     raise ValueError("probabilities do not sum to 1")
   return p.tolist()
 
@@ -148,6 +148,9 @@ class Dice(_Generator):
     """Draws integers."""
     low, high = (0, low) if high is None else (low, high)
     low, count = int(low), int(high) - int(low) + bool(endpoint)
+    for end in (low, low + count - 1):
+      if count > 0 and np.array(end).astype(dtype) != end:
+        raise ValueError(f"{end} is out of bounds for {np.dtype(dtype)}")
     return filled(size, lambda: low + draw_below(count), dtype)
 
   def choice(self, a, size=None, replace=True, p=None, axis=0, shuffle=True):
@@ -165,6 +168,17 @@ class Dice(_Generator):
       return pool[filled(size, lambda: draw(law), int)]
     count = math.prod(np.atleast_1d(size).tolist())
     return pool[np.array(draw_distinct(law, count), int).reshape(size)]
+
+  def multinomial(self, n, pvals, size=None):
+    """Draws counts; as in NumPy the last entry has what the others leave."""
+    law = [rational(x) for x in np.asarray(pvals).tolist()]
+    law[-1] = max(1 - sum(law[:-1], Fraction(0)), Fraction(0))
+    shape = () if size is None else tuple(np.atleast_1d(size))
+    counts = np.zeros((*shape, len(law)), int)
+    for index in np.ndindex(shape):
+      for _ in range(n):
+        counts[index][draw(law)] += 1
+    return counts
 
   def exponential(self, scale=1.0, size=None):
     """Draws exponential noise."""
@@ -217,3 +231,7 @@ class PythonDice(_Generator):
     """Draws entries with replacement."""
     weights = [1] * len(population) if weights is None else weights
     return [population[draw(weights)] for _ in range(k)]
+
+  def expovariate(self, lambd=1.0):
+    """Draws exponential noise."""
+    return exponential() / lambd

@@ -29,6 +29,7 @@ _GENERATORS = {
   np.random.RandomState: OldDice,
   random.Random: PythonDice,
 }
+_SYSTEM = random.SystemRandom
 # What lies beside this folder is no part of a program, nor what is installed.
 _FOREIGN = (f"{os.sep}site-packages{os.sep}", "<frozen", ".pyx")
 _FOREIGN += (sysconfig.get_path("stdlib") + os.sep,)
@@ -57,12 +58,12 @@ def _by_name(module, dice, classes: dict[str, Any]) -> dict[str, Any]:
   for name, value in vars(module).items():
     if name.startswith("_") or inspect.ismodule(value):
       continue
-    if inspect.isclass(value):
-      seeded = type(name, (Seeded,), {})
-      stand_ins[name] = classes.get(name, seeded)
+    if name in classes:
+      stand_ins[name] = classes[name]
+    elif inspect.isclass(value):
+      stand_ins[name] = type(name, (Seeded,), {})
     elif callable(value):
-      call = functools.partial(_call, dice, name)
-      stand_ins[name] = classes.get(name, call)
+      stand_ins[name] = functools.partial(_call, dice, name)
   return stand_ins
 
 
@@ -70,18 +71,23 @@ def _call(dice, name, *arguments, **named):
   return getattr(dice, name)(*arguments, **named)
 
 
-def _stand_ins() -> list[tuple[Any, dict[str, Any]]]:
-  """Lists what stands for NumPy's and Python's names, by module."""
+def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
+  """Lists all that is replaced: {name: what stands for it} of each module."""
   numpys = {
     "default_rng": lambda x=None: x if isinstance(x, Dice) else Dice(x),
     "Generator": Dice,
     "RandomState": OldDice,
   }
   pythons = {"Random": PythonDice, "SystemRandom": PythonDice}
-  return [
+  replaced = [
     (np.random, _by_name(np.random, OldDice(), numpys)),
     (random, _by_name(random, PythonDice(), pythons)),
   ]
+  if "torch" in sys.modules:
+    from tv_jax.certify.dice import torch_functions
+
+    replaced += torch_functions.stand_ins()
+  return replaced + _in_users_modules(replaced)
 
 
 def _in_users_modules(replaced) -> list[tuple[Any, dict]]:
@@ -113,7 +119,7 @@ def _in_users_modules(replaced) -> list[tuple[Any, dict]]:
 
 def _state(generator) -> str:
   """Returns what a generator's next numbers are made from."""
-  if isinstance(generator, random.SystemRandom):
+  if isinstance(generator, _SYSTEM):
     return str(id(generator))
   if hasattr(generator, "getstate"):
     return str(generator.getstate())
@@ -136,31 +142,19 @@ def _states() -> dict[str, str]:
 @contextlib.contextmanager
 def replaced() -> Iterator[None]:
   """Puts stand-ins in the place of all that draws random numbers."""
-  new, before = _stand_ins(), _states()
-  with contextlib.ExitStack() as stack:
-    if "torch" in before:
-      from tv_jax.certify.dice import torch_functions
-
-      operations = stack.enter_context(torch_functions.Operations())
-      new += torch_functions.stand_ins(operations)
-    new += _in_users_modules(new)
-    old = [(x, {name: vars(x).get(name) for name in names}) for x, names in new]
-    stack.callback(_set, old)
+  new, before = stand_ins(), _states()
+  old = [(x, {name: vars(x).get(name) for name in names}) for x, names in new]
+  try:
     _set(new)
-    try:
-      yield
-    finally:
-      if {*_states()} > {*before}:
-        raise ExploreError(
-          "the function imports torch: import it before, in its module, so that"
-          " what it draws is seen"
-        )
+    yield
     for name, state in _states().items():
       if state != before.get(name, state):
         raise ExploreError(
           f"{name} drew numbers that are not seen: call its functions by its"
           " name, and those that draw uniforms, tokens, or noise that races"
         )
+  finally:
+    _set(old)
 
 
 def _set(values: list[tuple[Any, dict]]) -> None:
