@@ -156,6 +156,7 @@ def test_the_bound_holds_at_all_looks(runs, off):
   assert below.mean() <= most_by_chance(0.2, runs)
 
 
+@pytest.mark.long
 def test_the_number_that_is_announced_is_enough():
   within, confidence = 0.05, 0.99
   p, rng = random_law(3, 3, 2, seed=4), np.random.default_rng(5)

@@ -40,6 +40,7 @@ def test_a_line_is_a_question_or_begins_with_a_slash(capsys):
   assert conversation.messages == []
 
 
+@pytest.mark.long
 def test_ctrl_c_stops_an_answer(monkeypatch, capsys):
   cycles = tv_jax.stream(bundled(), FOX, template="chat", **OPTIONS)
   first = next(cycles)

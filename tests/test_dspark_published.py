@@ -92,7 +92,8 @@ def test_the_engine_accepts_what_the_published_loop_accepts(head):
     assert accepted[:count].tolist() == row["accepted"][:count]
 
 
-@pytest.mark.parametrize("head", quick.shorter(HEADS[:3]))
+@pytest.mark.long
+@pytest.mark.parametrize("head", HEADS[:3])
 def test_the_engine_stops_where_the_published_loop_stops(head):
   pair, _, rows = golden(head)
   first = np.array([row["confidence"][0] for row in rows])

@@ -231,6 +231,7 @@ def test_what_no_rule_gives_is_told_in_a_line(use, fields, told, tmp_path):
   assert "\n" not in line
 
 
+@pytest.mark.long
 def test_the_command_names_the_rule_in_a_line(tmp_path):
   (tmp_path / "mine.py").write_text("def decide(*_):\n  return 3\n")
   flags = *commands.SMALL, "--config.verifiers=mine:decide"
@@ -279,19 +280,21 @@ def where_it_is_sure(laws, worth, most):
 
 @pytest.mark.parametrize(
   ("policy", "said", "fault"),
-  [
-    (
-      unsure_below,
-      "or the policy that shapes",
-      "the tree's policy gives a NaN",
-    ),
-    (
-      idle,
-      "none of .* cycles drafted anything",
-      "the tree's policy drafts nothing, whatever the laws",
-    ),
-    (where_it_is_sure, "", ""),
-  ],
+  quick.shorter(
+    [
+      (
+        unsure_below,
+        "or the policy that shapes",
+        "the tree's policy gives a NaN",
+      ),
+      (
+        idle,
+        "none of .* cycles drafted anything",
+        "the tree's policy drafts nothing, whatever the laws",
+      ),
+      (where_it_is_sure, "", ""),
+    ]
+  ),
 )
 def test_a_policy_that_drafts_nothing_is_counted_and_said(policy, said, fault):
   tree = Adaptive((2, 2), 2, policy)

@@ -273,6 +273,7 @@ def looks_cycle(p, q, context, rng):
 """
 
 
+@pytest.mark.long
 def test_the_command(tmp_path):
   (tmp_path / "mine.py").write_text(MINE)
   for arguments, status, message in (

@@ -115,6 +115,7 @@ def test_what_float32_loses_is_seen_in_float32():
   assert any("by laws" in text for text in found.faults)
 
 
+@pytest.mark.long
 def test_a_proposal_that_draws_wrongly_passes_no_exact_case(x64):
   wrong = faulty_proposals.sorted_by_id
   check = certify.check("traversal", wrong, tree.kary(2, 1), FEW)

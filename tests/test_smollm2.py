@@ -80,6 +80,7 @@ def test_make_installs_the_one_file_by_its_hash_and_runs():
   )
 
 
+@pytest.mark.long
 def test_the_run_in_little(tmp_path, monkeypatch):
   """A small file in the model's place, in its package, with a random head."""
   folder = (tmp_path / smollm2.FILE).parent

@@ -39,6 +39,7 @@ def test_what_is_streamed_is_what_generate_says(kind, options):
   assert len(free) == 23
 
 
+@pytest.mark.long
 def test_a_text_ends_a_stream_as_it_ends_an_answer():
   options = {"template": "chat", "tree": "chain:3", "max_new_tokens": 40}
   free = tv_jax.generate(bundled(), ASKED[0], **options)

@@ -50,17 +50,15 @@ def exact_worth(name, proposal, tree, case):
   return found.chance @ sampling.worth_of(tree, np.asarray(stop))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
   ("name", "proposal"),
-  quick.shorter(
-    [
-      (name, proposal)
-      for name, proposal in itertools.product(VERIFIERS, PROPOSALS)
-      if VERIFIERS[name].offers
-      and not misfit(VERIFIERS[name], tree_lib.chain(2), PROPOSALS[proposal])
-    ],
-    keep=1,
-  ),
+  [
+    (name, proposal)
+    for name, proposal in itertools.product(VERIFIERS, PROPOSALS)
+    if VERIFIERS[name].offers
+    and not misfit(VERIFIERS[name], tree_lib.chain(2), PROPOSALS[proposal])
+  ],
 )
 def test_a_length_is_a_sum_over_nodes(name, proposal, x64):
   tree = tree_lib.chain(2) if VERIFIERS[name].refuses(SMALL) else SMALL
@@ -103,6 +101,7 @@ def test_what_else_hangs_in_the_tree_changes_no_worth(name, proposal, x64):
   assert apart(name, proposal) < 1e-12
 
 
+@pytest.mark.long
 def test_for_a_proposal_that_counts_siblings_it_does(x64):
   assert apart("traversal", "sample_then_top") > 0.01
 
