@@ -173,12 +173,8 @@ def certify(program: Callable, settings: Settings | None = None) -> Certificate:
   # Too slow a program has not met every kind of laws.
   if len(tried) < sum(world.needed for world in worlds):
     verdicts.add("UNDECIDED")
-  return Certificate(
-    verdict=max(verdicts, key=_VERDICTS.index),
-    cases=tried,
-    smallest=smallest,
-    notes=notes,
-  )
+  verdict = max(verdicts, key=_VERDICTS.index)
+  return Certificate(verdict, tried, smallest, notes)
 
 
 class _World(NamedTuple):
