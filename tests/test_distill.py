@@ -298,8 +298,10 @@ def test_the_loss_is_what_laws_say(known):
   rows = jax.tree.map(jnp.asarray, data.Rows.of(text, shape.T))
   features, _ = passes.of_target(target, (), rows.tokens)
   logits = passes.logits(target.params, features)
-  rows = rows._replace(features=features, read=features)
-  taken = target.params, made.borrowed
+  normaliser = jax.nn.logsumexp(logits, axis=-1)
+  rows = rows._replace(features=features, normaliser=normaliser, read=features)
+  laws = passes.unembedding(target.params)
+  taken = laws if known is None else laws[:, known], made.borrowed
   loss = functools.partial(learning.loss, made.module, shape, 0, 1.0, *taken)
   (found, _), slope = jax.jit(jax.value_and_grad(loss, has_aux=True))(
     made.trained, jax.random.key(0), rows
@@ -469,7 +471,7 @@ def test_a_text_is_read_once(pair, folder, tmp_path, monkeypatch):
   def use(text, layers=()):
     read.clear()
     return data.read(
-      pair, text, tmp_path, layers, lambda *what: read.append(what[1])
+      pair, text, tmp_path, 1.0, layers, lambda *what: read.append(what[1])
     )
 
   few = use(text[:16]).rows(range(16), 128)

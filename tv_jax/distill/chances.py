@@ -23,7 +23,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tv_jax.distill.data import Rows, Shape
+from tv_jax.distill.data import Rows
 from tv_jax.drafting import passes
 from tv_jax.models import Config
 
@@ -121,35 +121,31 @@ class Step(NamedTuple):
 
 def along(
   module,
-  target: dict,
   params: dict,
   rows: Rows,
   roots: jax.Array,
-  shape: Shape,
-  heat: jax.Array | tuple[float, float],
+  depth: int,
+  laws: jax.Array,
+  heat: jax.Array | float,
 ) -> Iterator[Step]:
   """Yields the levels of the chains that are the text's own.
 
   Args:
     module: The draft's.
-    target: The target's parameters, of which the unembedding is used.
-    params: The draft's.
-    rows: The conversations, with features and what the draft reads.
-    roots: [B, W] the places of the roots, which may be fewer than the shape's.
-    shape: Of the rows.
-    heat: The temperatures of target and draft.
+    params: Its parameters.
+    rows: The conversations, with what the draft reads.
+    roots: [B, W] the places of the roots.
+    depth: Of the chains.
+    laws: [B, .., U] the target's, from the row's first root on, in logarithms.
+    heat: The draft's temperature.
   """
   known, prefix = Known.of(params, module.config), Prefix.empty(roots.shape)
-  first, places = jnp.asarray(rows.first), shape.W + shape.D - 1
-  x = passes.window(jnp.asarray(rows.features), first, places)
-  x = passes.logits(target, x.astype(passes.unembedding(target).dtype))
-  laws = known.columns(jax.nn.log_softmax(x / heat[0], axis=-1))
-  read = jnp.asarray(rows.read, module.config.dtype)
-  levels = passes.levels(module, params, rows.tokens, read, roots, shape.D)
+  first, read = rows.first[:, None], jnp.asarray(rows.read, module.config.dtype)
+  levels = passes.levels(module, params, rows.tokens, read, roots, depth)
   for number, level in enumerate(levels):
     place = roots + number
-    log_p = passes.at(laws, place - first[:, None])
-    log_q = jax.nn.log_softmax(level.logits / heat[1], axis=-1)
+    log_p = passes.at(laws, place - first)
+    log_q = jax.nn.log_softmax(level.logits / heat, axis=-1)
     token = passes.at(rows.tokens, place + 1)
     after = prefix.longer(
       known.chance(log_p, token), known.chance(log_q, token)

@@ -1,7 +1,8 @@
 """What training and scoring read: conversations, and the target's features.
 
 The target reads each conversation once. Its features make its laws again by a
-product with the unembedding.
+product with the unembedding; the normaliser of each law is kept beside them, so
+that a draft that knows few tokens needs few columns of that product.
 
 Axes: B rows, T tokens, W roots of a row, D levels, E embedding, J what a draft
 reads of a token.
@@ -9,6 +10,7 @@ reads of a token.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import pathlib
 from collections.abc import Callable, Sequence
@@ -51,6 +53,7 @@ class Rows(NamedTuple):
   first: np.ndarray | jax.Array  # [B] int32: the last token of the prompt
   end: np.ndarray | jax.Array  # [B] int32: the last token
   features: np.ndarray | jax.Array | None = None  # [B, T, E], final norm's
+  normaliser: np.ndarray | jax.Array | None = None  # [B, T] of the laws
   read: np.ndarray | jax.Array | None = None  # [B, T, J] what the draft reads
 
   @classmethod
@@ -69,7 +72,6 @@ class Corpus(NamedTuple):
 
   text: Sequence[Conversation]
   tables: Sequence[pathlib.Path]  # of `BLOCK` conversations each, in order
-  width: int  # E
 
   def rows(self, which: Sequence[int], T: int) -> Rows:
     """Returns some of them, padded to T tokens."""
@@ -79,11 +81,14 @@ class Corpus(NamedTuple):
       table = np.load(self.tables[number], mmap_mode="r")
       before = self.text[i - place : i]
       start, size = sum(len(x.tokens) for x in before), len(self.text[i].tokens)
-      padding = (0, T - size), (0, 0)
-      parts.append(np.pad(table[start : start + size], padding))
-    features, read = np.split(np.stack(parts), [self.width], axis=-1)
+      parts.append(np.zeros(T, table.dtype))
+      parts[-1][:size] = table[start : start + size]
+    padded = np.stack(parts)
+    features, read = padded["features"], padded["read"]
     return Rows.of([self.text[i] for i in which], T)._replace(
-      features=features, read=read if read.shape[-1] else features
+      features=features,
+      normaliser=padded["normaliser"],
+      read=read if read.shape[-1] else features,
     )
 
 
@@ -123,6 +128,7 @@ def read(
   pair: Pair,
   text: Sequence[Conversation],
   folder: pathlib.Path,
+  temperature: float,
   layers: tuple[int, ...] = (),
   say: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Corpus:
@@ -133,39 +139,65 @@ def read(
     text: What it reads, as `usable` returns it.
     folder: Where tables are kept. Their names are hashes of all that they were
       made of, so that drafts which read the same share them.
+    temperature: Of the laws.
     layers: Those whose outputs a draft reads; none: it reads the features.
     say: Is told what is done, how many conversations were read, and of how
       many.
   """
   folder.mkdir(parents=True, exist_ok=True)
-  about, tables = about_target(pair), []
+  about, tables = [about_target(pair), temperature, layers], []
   for start in range(0, len(text), BLOCK):
     block = text[start : start + BLOCK]
-    digest = hashlib.sha256(repr([about, layers, *block]).encode()).hexdigest()
+    digest = hashlib.sha256(repr([*about, *block]).encode()).hexdigest()
     tables.append(folder / f"read-{digest[:16]}.npy")
     if not tables[-1].exists():
       say("reading it", start, len(text))
       parts = [
-        _table(pair.target, block[i : i + _ROWS], layers)
+        _table(pair.target, block[i : i + _ROWS], temperature, layers)
         for i in range(0, len(block), _ROWS)
       ]
       with disk.whole(tables[-1]) as file:
         np.save(file, np.concatenate(parts))
-  return Corpus(text, tables, pair.target.config.hidden_size)
+  return Corpus(text, tables)
 
 
-def _table(target: Model, text: Sequence[Conversation], layers) -> np.ndarray:
-  """Has the target read `_ROWS` conversations: [tokens, E + J], float16."""
+def _table(
+  target: Model, text: Sequence[Conversation], temperature: float, layers
+) -> np.ndarray:
+  """Has the target read `_ROWS` conversations; one row for each token."""
   size = _up(max(len(x.tokens) for x in text), 64)
   padded = np.zeros((_ROWS, size), np.int32)
   padded[: len(text)] = Rows.of(text, size).tokens
-  features, outputs = passes.of_target(target, layers, padded)
-  both = jnp.concatenate([features, outputs], -1) if layers else features
-  # What is too large becomes the largest; bfloat16 would round that up.
-  most = float(jnp.finfo(jnp.float16).max)
-  both = jnp.clip(both.astype(jnp.float32), -most, most).astype(jnp.float16)
-  rows = zip(np.asarray(both), text, strict=False)
+  features, outputs = map(_halved, passes.of_target(target, layers, padded))
+  normaliser = _normalisers(target.config, target.params, features, temperature)
+  E = features.shape[-1]
+  row = [("normaliser", np.float32), ("features", np.float16, E)]
+  row += [("read", np.float16, (E * len(layers),))]
+  table = np.zeros(padded.shape, row)
+  table["normaliser"], table["features"] = normaliser, features
+  if layers:
+    table["read"] = outputs
+  rows = zip(table, text, strict=False)
   return np.concatenate([row[: len(x.tokens)] for row, x in rows])
+
+
+def _halved(x: jax.Array) -> jax.Array:
+  """Returns it in float16; what is too large becomes the largest there is."""
+  most = float(jnp.finfo(jnp.float16).max)
+  # bfloat16 would round that up.
+  return jnp.clip(x.astype(jnp.float32), -most, most).astype(jnp.float16)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _normalisers(config, params, features, temperature) -> jax.Array:
+  """Returns the normalisers [B, T]."""
+
+  def normaliser(row):
+    logits = passes.logits(params, row.astype(config.dtype))
+    return jax.nn.logsumexp(logits / temperature, axis=-1)
+
+  # A row at a time: [T, V] is large.
+  return jax.lax.map(normaliser, features)
 
 
 def _up(size: int, step: int) -> int:

@@ -18,6 +18,7 @@ import numpy as np
 from tv_jax import probs
 from tv_jax.distill import data, drafts, learning, scoring, training
 from tv_jax.distill import text as texts
+from tv_jax.distill.chances import Known
 from tv_jax.distill.data import Shape
 from tv_jax.distill.scoring import Scores
 from tv_jax.distill.text import Conversation, Writing, option
@@ -132,7 +133,7 @@ def distill(
     )
   text = data.usable(text, target.config.vocab_size)
   layers = drafts.read_by(settings.kind, target.config)
-  corpus = data.read(pair, text, folder, layers, say)
+  corpus = data.read(pair, text, folder, heat, layers, say)
   held, kept = _split(text, settings)
   first_key, step_key = jax.random.split(jax.random.key(settings.seed))
   draft = drafts.make(
@@ -171,6 +172,8 @@ def distill(
       lengths = f", held out {mean:.3f} tokens"
     say("training", number, total, f"loss {loss:.3f}{lengths}")
 
+  known = Known.of(draft.params, draft.module.config)
+  laws = known.columns(passes.unembedding(target.params))
   shape = Shape.of([text[i] for i in kept], settings.depth)
   roots = settings.roots or (ROOTS if settings.kind == "dspark" else 0)
   steps = settings.steps
@@ -191,7 +194,7 @@ def distill(
       ),
       steps,
       folder / f"{name}.npz",
-      ({"unembedding": passes.unembedding(target.params)}, draft.borrowed),
+      (laws.astype("float32"), draft.borrowed),
       save_every=SAVE,
       say=tell,
     )

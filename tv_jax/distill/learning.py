@@ -11,6 +11,8 @@ import jax.numpy as jnp
 
 from tv_jax.distill.chances import along, overlap
 from tv_jax.distill.data import Rows, Shape
+from tv_jax.drafting import passes
+from tv_jax.models import decoder
 
 # So much is added of what teaches a draft to say how sure it is.
 _SURE = 0.1
@@ -21,7 +23,7 @@ def loss(
   shape: Shape,
   roots: int,
   heat: float,
-  target: dict,
+  laws: jax.Array,
   borrowed: dict,
   trained,
   key,
@@ -36,17 +38,21 @@ def loss(
     shape: Of the conversations.
     roots: So many of a row's are taken, drawn anew; 0: all.
     heat: The temperature of the laws.
-    target: The target's parameters, of which the unembedding is used.
+    laws: [E, U] the target's unembedding, of the tokens that the draft knows.
     borrowed: Parameters that stay.
     trained: Parameters that are trained.
     key: For which roots are taken.
     rows: The conversations, as `Corpus.rows` returns them.
   """
-  params = trained | borrowed
+  params, width = trained | borrowed, shape.W + shape.D - 1
+  features = jnp.asarray(rows.features, jnp.float32)
+  log_p = decoder.logits(passes.window(features, rows.first, width), laws)
+  log_p /= heat
+  log_p -= passes.window(rows.normaliser, rows.first, width)[..., None]
   places = choose_roots(roots or shape.W, shape.W, rows, key)
   count = jnp.sum(places < rows.end[:, None], dtype=jnp.float32)
   total = jnp.zeros([])
-  for step in along(module, target, params, rows, places, shape, (heat, heat)):
+  for step in along(module, params, rows, places, shape.D, log_p, heat):
     value = -jnp.sum(jnp.exp(step.log_p) * step.log_q, axis=-1)
     if step.sure is not None:
       value += _SURE * unsure(step.sure, overlap(step.log_p, step.log_q))

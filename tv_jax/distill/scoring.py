@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import probs
-from tv_jax.distill.chances import RULES, along
+from tv_jax.distill.chances import RULES, Known, along
 from tv_jax.distill.data import Rows, Shape, usable
 from tv_jax.distill.text import Conversation
 from tv_jax.drafting import passes
@@ -145,10 +145,13 @@ def measure(
     heat: [2] the temperatures of target and draft.
     shape: Of the rows.
   """
-  first = jnp.asarray(rows.first)[:, None]
-  roots = first + jnp.arange(shape.W, dtype=jnp.int32)[None]
+  roots = jnp.asarray(rows.first)[:, None] + jnp.arange(shape.W)[None]
+  features = jnp.asarray(rows.features, module.config.dtype)
+  features = passes.window(features, rows.first, shape.W + shape.D - 1)
+  log_p = jax.nn.log_softmax(passes.logits(target, features) / heat[0], axis=-1)
+  log_p = Known.of(params, module.config).columns(log_p)
   chances = []
-  for step in along(module, target, params, rows, roots, shape, heat):
+  for step in along(module, params, rows, roots, shape.D, log_p, heat[1]):
     pairs = [  # [B, 2, W] of each rule
       jnp.stack(
         [

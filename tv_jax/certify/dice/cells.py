@@ -133,7 +133,7 @@ class Cell:
     number = _compared(other)
     if number is None:
       return NotImplemented
-    return _like_numpy(self.known == number, other)
+    return _answer_like(self.known == number, other)
 
   def __ne__(self, other):
     """Returns the contrary."""
@@ -148,7 +148,7 @@ class Cell:
     number = _compared(other)
     if number is None:
       return NotImplemented
-    return _like_numpy(self._compare_number(order, number), other)
+    return _answer_like(self._compare_number(order, number), other)
 
   def _compare_number(self, order: str, number) -> bool:
     compare = getattr(operator, order)
@@ -285,7 +285,7 @@ def _compared(other) -> Fraction | float | None:
   return exact(other)
 
 
-def _like_numpy(answer: bool, other):
+def _answer_like(answer: bool, other):
   """Returns the answer to a comparison as NumPy or torch has it."""
   if type(other).__module__.startswith("torch"):
     return other.isnan().fill_(answer)  # of its shape

@@ -43,7 +43,7 @@ _FACTS = ("shape", "dtype", "device", "ndim", "requires_grad", "is_cuda")
 _FACTS += ("layout", "names", "is_leaf", "grad_fn", "is_sparse", "is_meta")
 _FACTS += ("size", "dim", "numel", "ndimension", "is_floating_point", "len")
 # Half precision rounds uniforms to 2**-8: their chances are others.
-_FINE = (torch.float32, torch.float64)
+FINE = (torch.float32, torch.float64)
 # Of what memory holds; float32 has all of them exactly.
 _LARGE, _TINY = 2.0**20, 2.0**-43
 
@@ -88,7 +88,7 @@ def _applied(func, name: str, args, kwargs):
   if short in _COMPARED and into is None and not kwargs:
     if all(isinstance(x, torch.Tensor) for x in args):
       dtype = torch.result_type(*args)
-      if dtype not in _FINE:
+      if dtype not in FINE:
         refuse(f"rounds random numbers to {dtype}")
     answer = _COMPARED[short](*map(_entries, args[:2]))
     return torch.from_numpy(np.asarray(answer, bool))
@@ -127,7 +127,7 @@ def _moved(func, args, kwargs):
       return value
     if not isinstance(value, torch.Tensor):
       refuse(f"turns a random number into a {type(value).__name__}")
-    if value.dtype not in _FINE:
+    if value.dtype not in FINE:
       refuse(f"rounds random numbers to {value.dtype}")
     moved = value.detach().as_subclass(Random)
     moved.cells = tensor.cells
@@ -197,7 +197,7 @@ def fill(entries, like: torch.Tensor, into: Any = None):
       "changes a part of a tensor to random numbers, or one whose memory"
       " another tensor or array shares (clone it)"
     )
-  if into.dtype not in _FINE:
+  if into.dtype not in FINE:
     refuse(f"rounds random numbers to {into.dtype}")
   if not isinstance(into, Random):
     into.__class__ = Random  # as torch's own uninitialised parameters do

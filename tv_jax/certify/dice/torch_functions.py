@@ -13,7 +13,7 @@ from tv_jax.certify.dice import generators
 from tv_jax.certify.dice.cells import exponential, uniform
 from tv_jax.certify.dice.generators import draw
 from tv_jax.certify.dice.paths import RefusedError, rational, refuse
-from tv_jax.certify.dice.tensors import Random, fill
+from tv_jax.certify.dice.tensors import FINE, Random, fill
 
 
 def _rand(*shape, size=None, dtype=None, **_):
@@ -28,7 +28,7 @@ def _rand_like(tensor, *, dtype=None, **_):
 
 
 def _multinomial(input, num_samples=1, replacement=False):
-  if input.dtype not in (torch.float32, torch.float64):
+  if input.dtype not in FINE:
     refuse(f"draws from a law of {input.dtype}, whose chances torch rounds")
   rows = input.detach().double().reshape(-1, input.shape[-1]).tolist()
   if num_samples == 1 or replacement:
