@@ -3,7 +3,8 @@
   python -m benchmarks.peers --draft=bundled/draft --target=bundled/target
 
 The same weights, prompts, temperature and number of new tokens, in one process
-on the same cores; needs PyTorch (the parity extra).
+on the same cores; needs PyTorch (the parity extra). With --alone tv_jax races
+without transformers, and needs none.
 
 What the peer gets: float32, sdpa attention, its key and value cache, inference
 mode, a warm-up of every setting, as many threads as there are cores, and also a
@@ -146,7 +147,9 @@ def read_prompts(pair: Pair, source: str, template: str) -> list[list[int]]:
   return [kept[i] for i in np.random.default_rng(0).permutation(len(kept))]
 
 
-def contestants(pair, prompts, peer: Peer, temperature: float, flags) -> dict:
+def contestants(
+  pair, prompts, peer: Peer | None, temperature: float, flags
+) -> dict:
   """Functions of a round's number that generate, by name; tokens come back."""
 
   def chosen(rows, turn):
@@ -177,6 +180,8 @@ def contestants(pair, prompts, peer: Peer, temperature: float, flags) -> dict:
     runs[f"{OURS}, {tree}"] = bound(ours, 1, tree=tree)
   if rows > 1:
     runs[f"{OURS}, plain, {rows} rows"] = bound(ours, rows, verifier=None)
+  if peer is None:
+    return runs
   for threads in flags.threads or sorted({environment.cores(), 1}):
     end = f"{threads} threads"
     run = bound(theirs, 1, peer.plain, threads)
@@ -220,8 +225,9 @@ def best(speeds: dict, prefix: str, suffix: str = "") -> str:
   return max(names, key=lambda name: np.median(speeds[name]))
 
 
-def show(speeds: dict, temperature: float, rows: int) -> None:
+def show(speeds: dict, temperature: float, flags) -> None:
   """Prints all beside the peer's plain generation, and the best of each."""
+  rows = flags.rows
 
   def spread(method, other):
     ratio = speeds[method] / speeds[other]
@@ -229,13 +235,14 @@ def show(speeds: dict, temperature: float, rows: int) -> None:
     return f"{middle:.2f} ({low:.2f} to {high:.2f})"
 
   plain = f"{OURS}, plain"
-  base = best(speeds, f"{THEIRS}, plain")
+  base = plain if flags.alone else best(speeds, f"{THEIRS}, plain")
   ours = best({k: v for k, v in speeds.items() if k != plain}, f"{OURS}, ")
-  pairs = [(plain, base), (ours, plain)]
+  pairs = [(ours, plain)] if flags.alone else [(plain, base), (ours, plain)]
   if rows > 1:
     many = f"{OURS}, plain, {rows} rows"
-    theirs = best(speeds, f"{THEIRS}, plain", f"{rows} rows")
-    pairs += [(many, plain), (many, theirs)]
+    pairs.append((many, plain))
+    if not flags.alone:
+      pairs.append((many, best(speeds, f"{THEIRS}, plain", f"{rows} rows")))
   if any(name.startswith(f"{THEIRS}, assisted") for name in speeds):
     pairs.append((ours, best(speeds, f"{THEIRS}, assisted")))
   common.show(
@@ -267,14 +274,16 @@ def main() -> None:
   parser.add_argument("--rows", type=int, default=16)
   parser.add_argument("--threads", nargs="+", type=int, help="of the peer")
   parser.add_argument("--rounds", type=int, default=7)
+  parser.add_argument("--alone", action="store_true", help="no transformers")
   flags = parser.parse_args()
   pair = tv_jax.load(flags.draft, flags.target, draft_kind=flags.kind)
-  peer = load_peer(pair, flags.tokens)
+  peer = None if flags.alone else load_peer(pair, flags.tokens)
   prompts = read_prompts(pair, flags.prompts, flags.template)
-  common.setting("peers", f", torch {metadata.version('torch')}")
+  torch = "" if flags.alone else f", torch {metadata.version('torch')}"
+  common.setting("peers", torch)
   for temperature in flags.temperatures:
     runs = contestants(pair, prompts, peer, temperature, flags)
-    show(measure(runs, flags), temperature, flags.rows)
+    show(measure(runs, flags), temperature, flags)
 
 
 if __name__ == "__main__":

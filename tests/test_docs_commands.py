@@ -208,6 +208,12 @@ RUNS = [
     "tv_jax, plain, 2 rows over tv_jax, plain ",
     marks=pytest.mark.parity,
   ),
+  pytest.param(
+    "peers",
+    [*BUNDLED, "--alone", "--tokens=6", "--rounds=2", "--trees=chain:1"],
+    "tv_jax, plain, 16 rows over tv_jax, plain ",
+    marks=pytest.mark.long,
+  ),
 ]
 
 
