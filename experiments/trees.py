@@ -4,10 +4,9 @@ One rule decodes each tree, and a second expects its own length on the same
 drafts. Both are compared with the second rule on the first tree of a list.
 
 `frontier` goes past the paper, at equal numbers of drafted nodes and five
-levels at most: the paper's tree, the trees that `tv_jax.tune` chose for the
-bundled drafts, and an adaptive tree with a calibration. They were tuned on
-other questions (bundled/README.md): those of SmolLM2's head on half of the
-everyday ones, so use --config=configs/smollm2.py:paper.
+levels at most: the paper's tree, and the trees that `tv_jax.tune` chose for the
+bundled drafts on other questions (bundled/README.md): those of SmolLM2's head
+on half of the everyday ones, so use --config=configs/smollm2.py:paper.
 
 `drafts` has what drafts of 2026 are published with, a chain of seven that is
 verified token by token, and the paper's trees. Several configs of one target
@@ -31,17 +30,13 @@ from tv_jax.runs import metrics
 from tv_jax.runs.records import Method
 from tv_jax.runs.report import canvas, tables
 
-# By drafted nodes: the tree that others are compared with, the paper's with
-# five levels; and the adaptive tree's nodes by level, as even as may be.
-SIZES = {
-  8: ("chain:5", "2,2,2,1,1"),
-  25: ("eagle", "5,5,5,5,5"),
-  62: ("kary:2x5", "6,14,14,14,14"),
-}
+# By drafted nodes: the paper's tree of five levels that others are compared
+# with.
+SIZES = {8: "chain:5", 25: "eagle", 62: "kary:2x5"}
 BASE, RAN = FRONTIER_RULES = "traversal", "examples.rules.ot_traversal:rule"
 DRAFTS_RULES = "token_level", "traversal"
 DRAFTS_TREES = "chain:7", "eagle", "kary:2x5"
-TREES, CALIBRATIONS = "bundled/trees/", "bundled/calibrations/"
+TREES = "bundled/trees/"
 HEADER = ["drafted", "tree", "rule", "gain", "length", "check"]
 NOTE = (
   "Gain: over the nearest row above that has none, paired by question; other"
@@ -61,23 +56,20 @@ Lists = Callable[[str], Sequence[Mapping[str, float]]]
 def frontier_trees(draft: str) -> list[dict[str, float]]:
   """Returns each size's trees: the paper's, and those tuned for a draft."""
   lists = []
-  for nodes, (base, levels) in SIZES.items():
+  for nodes, base in SIZES.items():
     trees = {base: 1.0}
-    for folder in (TREES, CALIBRATIONS):
-      for path in sorted((reading.BUNDLED.parent / folder).iterdir()):
-        tuned = reading.json_object(path)
-        if tuned["draft"] == draft and tuned.get("nodes", nodes) == nodes:
-          tree = f"{folder}{path.name}"
-          if folder == CALIBRATIONS:
-            tree = f"adaptive:{levels}@{tree}"
-          trees[tree] = tuned["draft_temperature"] / tuned["temperature"]
+    for path in sorted((reading.BUNDLED.parent / TREES).iterdir()):
+      tuned = reading.json_object(path)
+      if (tuned["draft"], tuned["nodes"]) == (draft, nodes):
+        share = tuned["draft_temperature"] / tuned["temperature"]
+        trees[f"{TREES}{path.name}"] = share
     lists.append(trees)
   return lists
 
 
 def short(name: str) -> str:
   """Returns the name of a tree or a rule without its folder."""
-  outside = f"{TREES}|{CALIBRATIONS}|[.]json$|^examples[.]rules[.]|:rule$"
+  outside = f"{TREES}|[.]json$|^examples[.]rules[.]|:rule$"
   return re.sub(outside, "", name)
 
 
@@ -98,10 +90,9 @@ class Place(NamedTuple):
   @property
   def line(self) -> str:
     """The rule, what is special about the tree, and about the draft."""
-    kinds = {TREES: ", tuned", CALIBRATIONS: ", taking shape"}
-    what = [kind for folder, kind in kinds.items() if folder in self.tree]
+    tuned = ", tuned" if TREES in self.tree else ""
     cooler = f", draft at {self.cooler:g}" if self.cooler else ""
-    return "".join([short(self.rule), *what, cooler])
+    return f"{short(self.rule)}{tuned}{cooler}"
 
 
 def places(
@@ -201,7 +192,7 @@ def _frontier_shards(config, smoke: bool) -> Iterator[Shard]:
   for trees in frontier_trees(config.models.draft)[: 1 if smoke else None]:
     known = [tree for tree, cooler in trees.items() if at_one or cooler == 1]
     for tree in dict.fromkeys(known[:1] + known[-1:]) if smoke else known:
-      yield Shard(re.sub("[:,@]", "-", short(tree)), {"trees": tree})
+      yield Shard(re.sub("[:,]", "-", short(tree)), {"trees": tree})
 
 
 def _drafts_shards(config, smoke: bool) -> Iterator[Shard]:

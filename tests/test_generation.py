@@ -315,14 +315,12 @@ def test_every_option_is_described():
 
 
 COOL = "bundled/trees/draft_weak_cool-traversal.25.json"  # tuned at 1 and 0.55
-SHAPED = "adaptive:2,2@bundled/calibrations/draft_weak_cool.json"
 
 
 @pytest.mark.parametrize(
   ("options", "drawn"),
   [
     ({"tree": COOL}, 0.55),
-    ({"tree": SHAPED}, 0.55),
     ({"tree": COOL, "temperature": 0.6}, 0.6 * 0.55),
     ({"tree": COOL, "temperature": 0}, COLDEST_DRAFT),
     ({"tree": COOL, "draft_temperature": 1.0}, 1.0),  # who says it, has it

@@ -102,8 +102,7 @@ def test_a_change_is_found_by_name(pair, name, edit, changed):
 def test_a_trees_temperature_of_the_draft_is_a_difference(tmp_path):
   """And only that: a file that says what a run does anyway is as before."""
   path = tmp_path / "tree.json"
-  name = f"adaptive:1,1@{path}"
-  content = {"parents": [-1, 0], "steps": [0.5], "chances": [[0.1], [0.9]]}
+  name, content = str(path), {"parents": [-1, 0]}
   kept = []
   for tuned in ({}, {"draft_temperature": 1.0}, {"draft_temperature": 0.5}):
     path.write_text(json.dumps(content | tuned | {"temperature": 1}))

@@ -8,8 +8,8 @@ import os
 import pathlib
 import reprlib
 
-# What comes with the package: models, trees, calibrations and questions. Names
-# of what is in it begin with a word, as do those of other packages' files.
+# What comes with the package: models, trees and questions. Names of what is in
+# it begin with a word, as do those of other packages' files.
 BUNDLED = pathlib.Path(__file__).parents[1] / "assets" / "bundled"
 _NAMED, _INSTALLED = "bundled/", "installed/"
 

@@ -18,7 +18,7 @@ from tv_jax.edge.reading import place_of
 from tv_jax.models import gguf, storage
 from tv_jax.runs.questions import Question
 from tv_jax.runs.settings import Run
-from tv_jax.tree import Adaptive, Calibrated, Tree
+from tv_jax.tree import Adaptive, Tree
 
 # Of larger files of weights the beginning is read, where a GGUF file has its
 # tokenizer, and so many pieces, evenly spread.
@@ -79,10 +79,7 @@ def _shape(tree: Tree | Adaptive, name: str) -> list:
   """Returns what a tree is, or what shapes it."""
   if isinstance(tree, Tree):
     return [*tree.parents]
-  shape = [*tree.widths, tree.most]
-  if isinstance(tree.policy, Calibrated):
-    return [*shape, tree.policy.steps, tree.policy.chances]
-  return [*shape, names.source_hash(tree.policy, name)]
+  return [*tree.widths, tree.most, names.source_hash(tree.policy, name)]
 
 
 def _cooled(name: str) -> list:

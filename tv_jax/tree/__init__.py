@@ -1,7 +1,6 @@
 """Draft trees: known when a program is compiled, or shaped while drafted."""
 
 from tv_jax.tree.adaptive import Adaptive as Adaptive
-from tv_jax.tree.adaptive import Calibrated as Calibrated
 from tv_jax.tree.adaptive import placed as placed
 from tv_jax.tree.naming import parse as parse
 from tv_jax.tree.naming import resolve as resolve

@@ -1,4 +1,4 @@
-"""Trees that take their shape while they are drafted, and a policy for them.
+"""Trees that take their shape while they are drafted.
 
 Axes: n nodes of a level, K children of a node at most, V vocabulary.
 """
@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 from collections.abc import Callable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from tv_jax.edge import checks, names, reading
+from tv_jax.edge import names
 from tv_jax.tree.static import NO_PARENT, ROOT, check_size, frozen
 
 
@@ -124,71 +122,3 @@ def placed(parent: np.ndarray) -> tuple[tuple[int, ...], np.ndarray]:
   places = np.flatnonzero(taken)
   above = number[parent[places[1:]]]
   return (NO_PARENT, *above.tolist()), places
-
-
-# A file's table: what `Calibrated` says of these fields.
-_ROW = checks.list_of(checks.number(0, 1))
-_TABLE = checks.fields({"steps": _ROW, "chances": checks.list_of(_ROW)})
-
-
-@dataclasses.dataclass(frozen=True)
-class Calibrated:
-  """A policy of `Adaptive`: the parent's worth, times a chance from a table.
-
-  It looks at how sure the draft is after the parent (the largest chance of its
-  law there) and at the child's rank, and never at a child's own token.
-
-  Attributes:
-    steps: Rising: where the next row of the table begins.
-    chances: Row by row, one more than there are steps, of each rank: how often
-      the accepted node is the child or below it, of the times that it is the
-      parent or below it.
-  """
-
-  steps: tuple[float, ...]
-  chances: tuple[tuple[float, ...], ...]
-
-  def __post_init__(self):
-    """Refuses what is no table; lists become tuples."""
-    table = checks.read(_TABLE, dataclasses.asdict(self))
-    for name, value in table.items():
-      object.__setattr__(self, name, value)
-    if [*self.steps] != sorted({*self.steps}):
-      raise ValueError(f"steps={self.steps}: give them rising")
-    if len(self.chances) != len(self.steps) + 1 or not self.most:
-      raise ValueError(
-        f"{len(self.chances)} rows of chances for {len(self.steps)} steps: give"
-        " one row more than there are steps"
-      )
-    if {*map(len, self.chances)} != {self.most}:
-      raise ValueError("give as many chances in each row")
-
-  @property
-  def most(self) -> int:
-    """Returns how many children the table knows of."""
-    return len(self.chances[0])
-
-  def __call__(self, laws: jax.Array, worth: jax.Array, most: int) -> jax.Array:
-    """Returns what children are worth [n, K]; 0 beyond those that it knows.
-
-    Args:
-      laws: [n, V] the draft's, after each node of a level.
-      worth: [n] what these are worth.
-      most: K.
-    """
-    largest = jnp.max(laws, axis=-1)
-    row = jnp.zeros(largest.shape, jnp.int32)
-    for step in self.steps:
-      row += (largest >= step).astype(row.dtype)
-    known = jnp.asarray(self.chances, worth.dtype)[row, :most]
-    beyond = max(0, most - self.most)
-    return worth[:, None] * jnp.pad(known, ((0, 0), (0, beyond)))
-
-
-def read_policy(path: str | os.PathLike) -> Calibrated:
-  """Reads the policy of a file such as bundled/calibrations/draft.json."""
-  content = reading.json_object(path)
-  try:
-    return Calibrated(**checks.read(_TABLE, content))
-  except ValueError as error:
-    raise ValueError(f"{path}: {error}") from None

@@ -7,7 +7,7 @@ import re
 
 from tv_jax import probs
 from tv_jax.edge import checks, names, reading
-from tv_jax.tree.adaptive import Adaptive, read_policy
+from tv_jax.tree.adaptive import Adaptive
 from tv_jax.tree.shapes import (
   EAGLE_SPARSE,
   branching,
@@ -34,7 +34,6 @@ _FORMS = {
   r"branching:([\d,]*\d)": lambda widths: branching(_widths(widths)),
   r"grown:(\d+)": lambda nodes: grown(int(nodes)),
   r"adaptive:([\d,]*\d)": lambda widths: Adaptive(_widths(widths)),
-  r"adaptive:([\d,]*\d)@(.+)": lambda widths, path: _calibrated(widths, path),
   r"(.*\.json)": lambda path: _from_json(reading.place_of(path)),
 }
 # What stands before a colon there is no module.
@@ -66,10 +65,9 @@ def parse(text: str) -> Tree | Adaptive:
     return tree
   raise ValueError(
     f'tree {text!r}: write "chain:5", "kary:2x5", "eagle",'
-    ' "branching:4,2,2,1", "grown:768", "adaptive:4,6,6,5,4" (and "@" before'
-    " the file of a calibrated policy), the name of a JSON file (a list of"
-    " parents, or of paths of ranks, or what tv_jax.tune wrote, as"
-    f" {EXAMPLE} is), or package.module:name of a Tree"
+    ' "branching:4,2,2,1", "grown:768", "adaptive:4,6,6,5,4", the name of a'
+    " JSON file (a list of parents, or of paths of ranks, or what tv_jax.tune"
+    f" wrote, as {EXAMPLE} is), or package.module:name of a Tree"
   )
 
 
@@ -79,10 +77,9 @@ def temperatures(tree: Tree | Adaptive | str) -> tuple[float, float] | None:
   Args:
     tree: As in `resolve`. A file may say it; anything else does not: None.
   """
-  path = tree.partition("@")[2] or tree if isinstance(tree, str) else ""
-  if not path.endswith(".json"):
+  if not isinstance(tree, str) or not tree.endswith(".json"):
     return None
-  return _temperatures(_load(reading.place_of(path)))
+  return _temperatures(_load(reading.place_of(tree)))
 
 
 def _temperatures(content) -> tuple[float, float] | None:
@@ -96,13 +93,6 @@ def _temperatures(content) -> tuple[float, float] | None:
   if not draft:
     raise ValueError("draft_temperature=0: a draft has to draw")
   return draft, target
-
-
-def _calibrated(widths: str, path: str) -> Adaptive:
-  path = reading.place_of(path)
-  policy = read_policy(path)
-  _temperatures(reading.json_object(path))
-  return Adaptive(_widths(widths), policy.most, policy)
 
 
 def _load(path: str):
