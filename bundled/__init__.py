@@ -1,1 +1,0 @@
-"""Makes the questions of MiniBench, and those that trees are tuned on."""
