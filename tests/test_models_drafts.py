@@ -255,13 +255,10 @@ QWEN3 = configs.to_dict(checkpoints.tiny(model_type="qwen3"))
     ("safeailab", {"architectures": ["Qwen3DSparkModel"]}, ["not an EAGLE-3"]),
     (
       "dspark vanilla",
-      {"block_size": 0, "markov_head_type": "lstm", "mask_token_id": None},
-      [
-        "block_size=0: give",
-        "markov_head_type='lstm': give one of 'vanilla', 'gated', 'rnn'",
-        "mask_token_id is missing",
-      ],
+      {"markov_head_type": "lstm"},
+      ["markov_head_type='lstm': give one of 'vanilla', 'gated', 'rnn'"],
     ),
+    ("dspark vanilla", {"mask_token_id": None}, ["mask_token_id is missing"]),
     ("dspark rnn", {"target_layer_ids": [0, -1]}, ["of -1 (the embedding) to"]),
     ("dspark rnn", {"mask_token_id": 999}, ["=999 is not in the vocabulary"]),
     ("dspark rnn", {"markov_head_type": None}, ["head_type is missing"]),

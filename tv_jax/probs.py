@@ -40,8 +40,8 @@ def law(
   Returns:
     [..., V]; NaN wherever the logits held a NaN in that row.
   """
-  checks.read(checks.integer(least=0), top_k, "top_k")
-  checks.read(checks.number(0, 1, but=0), top_p, "top_p")
+  checks.integer(0)(top_k, "top_k")
+  checks.number(0, 1, but=0)(top_p, "top_p")
   wide = jnp.float64 if logits.dtype == jnp.float64 else jnp.float32
   logits = jnp.asarray(logits, wide)
   if not isinstance(temperature, Tracer):

@@ -110,10 +110,10 @@ def distill(
   folder, out = pathlib.Path(data_folder), pathlib.Path(out)
   target, heat = pair.target, writing.temperature
   # A temperature of 0 has no laws to learn from.
-  checks.read(checks.number(probs.COLDEST), heat, "temperature")
+  checks.number(probs.COLDEST)(heat, "temperature")
   for name in ("depth", "rows", "length", "held_out"):
-    checks.read(checks.integer(1), getattr(settings, name), name)
-  checks.read(checks.list_of(checks.integer(0)), settings.layers, "layers")
+    checks.integer(1)(getattr(settings, name), name)
+  checks.list_of(checks.integer(0))(settings.layers, "layers")
   drafts.check(settings.kind, target, settings.layers)
   about = {
     "target": reading.name_of(target.source),

@@ -66,7 +66,7 @@ def check(kind: str, target: Model, layers: Sequence[int]) -> None:
     target: Its target.
     layers: Those of the target that it begins with.
   """
-  checks.read(checks.one_of(KINDS), kind, "kind")
+  checks.one_of(KINDS)(kind, "kind")
   if families := KINDS[kind].families:
     what = f"{target.source}: the target of kind={kind!r}"
     borrowed.check_family(target.config, families, what)

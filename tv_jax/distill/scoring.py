@@ -107,10 +107,9 @@ def score(
     raise ValueError(f"depth={depth}: {draft.source} drafts 1 to {most} levels")
   if draft_temperature is None:
     draft_temperature = max(temperature, COLDEST_DRAFT)
-  checks.read(checks.number(probs.COLDEST), temperature, "temperature")
-  checks.read(
-    checks.number(probs.COLDEST), draft_temperature, "draft_temperature"
-  )
+  sampled = checks.number(probs.COLDEST)
+  sampled(temperature, "temperature")
+  sampled(draft_temperature, "draft_temperature")
   text = usable(text, target.config.vocab_size)
   shape, chances = Shape.of(text, depth), []
   heat = jnp.array([temperature, draft_temperature], jnp.float32)

@@ -122,7 +122,7 @@ def read(path: pathlib.Path) -> list[Conversation]:
   check = checks.fields({"prompt": tokens, "answer": tokens})
   for number, line in enumerate(reading.text(path).splitlines(), 1):
     where = f"{path}, line {number}"
-    fields = checks.read(check, reading.parse_object(line, where), where)
+    fields = check(reading.parse_object(line, where), where)
     text.append(Conversation(**fields))
   return text
 

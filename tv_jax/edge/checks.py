@@ -1,10 +1,11 @@
 """Checks of values from outside: options, and fields of JSON files.
 
-A check is a function `(value, where, faults) -> value`. It returns the value in
-the form that is used (a tuple for a list, a float for an int), or adds a line
-to `faults` for each thing that is wrong. `read` raises all lines as one error:
+A check is a function `(value, where) -> value`. It returns the value in the
+form that is used (a tuple for a list, a float for an int), or raises a
+ValueError that says what to give instead:
 
-    read(fields({"rows": integer(least=1)}), raw, "config.json")
+    check = fields({"rows": integer(least=1)})
+    check(raw, "config.json")
 """
 
 from __future__ import annotations
@@ -17,35 +18,22 @@ import numpy as np
 
 from tv_jax.edge.reading import brief
 
-Check = Callable[[Any, str, list[str]], Any]
+Check = Callable[..., Any]
 
 MOST = 2**31 - 1  # what an axis of an array can have
 
 
-def read(check: Check, value, where: str = ""):
-  """Returns the checked value.
-
-  Raises:
-    ValueError: Everything that is wrong, in one line.
-  """
-  faults: list[str] = []
-  result = check(value, where, faults)
-  if faults:
-    raise ValueError("; ".join(dict.fromkeys(faults)))
-  return result
-
-
-def is_integer(value) -> bool:
-  """Returns whether it is an integer. True is one, but hardly ever meant so."""
+def _is_integer(value) -> bool:
+  # True is one, but hardly ever meant so.
   return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def is_number(value) -> bool:
   """Returns whether it is an integer or a float, of Python or of NumPy."""
-  return is_integer(value) or isinstance(value, float | np.floating)
+  return _is_integer(value) or isinstance(value, float | np.floating)
 
 
-def that(holds: Callable[[Any], bool], wanted: str, form=lambda x: x) -> Check:
+def _that(holds: Callable[[Any], bool], wanted: str, form=lambda x: x) -> Check:
   """Checks a value by a function.
 
   Args:
@@ -54,25 +42,25 @@ def that(holds: Callable[[Any], bool], wanted: str, form=lambda x: x) -> Check:
     form: Makes of a right one what is used.
   """
 
-  def check(value, where, faults):
-    if holds(value):
-      return form(value)
-    what = f"{where}={brief(value)}" if where else brief(value)
-    faults.append(f"{what}: give {wanted}")
-    return None
+  def check(value, where: str = ""):
+    if not holds(value):
+      what = f"{where}={brief(value)}" if where else brief(value)
+      raise ValueError(f"{what}: give {wanted}")
+    return form(value)
 
   return check
 
 
-boolean = that(lambda x: isinstance(x, bool | np.bool_), "true or false", bool)
-text = that(lambda x: isinstance(x, str), "a text")
-mapping = that(lambda x: isinstance(x, Mapping), "an object with fields")
+boolean = _that(lambda x: isinstance(x, bool | np.bool_), "true or false", bool)
+text = _that(lambda x: isinstance(x, str), "a text")
+mapping = _that(lambda x: isinstance(x, Mapping), "an object with fields")
+_list = _that(lambda x: isinstance(x, list | tuple), "a list")
 
 
 def integer(least: float = -math.inf, most: float = math.inf) -> Check:
   """Checks an integer, whose limits are included."""
   wanted = "an integer" + _limits(least, most)
-  return that(lambda x: is_integer(x) and least <= x <= most, wanted, int)
+  return _that(lambda x: _is_integer(x) and least <= x <= most, wanted, int)
 
 
 def number(
@@ -82,7 +70,7 @@ def number(
   wanted = "a number" + _limits(least, most)
   if but is not None:
     wanted += f", but not {but}"
-  return that(
+  return _that(
     lambda x: (
       is_number(x) and math.isfinite(x) and least <= x <= most and x != but
     ),
@@ -99,28 +87,17 @@ def _limits(least, most) -> str:
 
 def one_of(values: Collection) -> Check:
   """Checks that it is one of some texts, or of other constants."""
-  return that(
+  return _that(
     lambda x: any(x == y and type(x) is type(y) for y in values),
     "one of " * (len(values) > 1) + ", ".join(map(repr, values)),
   )
 
 
-def optional(check: Check) -> Check:
-  """Takes None as well."""
-  return lambda value, where, faults: (
-    None if value is None else check(value, where, faults)
-  )
-
-
 def list_of(check: Check) -> Check:
   """Checks a list or tuple, each of whose values is of one kind."""
-  is_list = that(lambda x: isinstance(x, list | tuple), "a list")
-
-  def check_all(value, where, faults):
-    values = is_list(value, where, faults) or ()
-    return tuple(check(x, where, faults) for x in values)
-
-  return check_all
+  return lambda values, where="": tuple(
+    check(value, where) for value in _list(values, where)
+  )
 
 
 def fields(required: Mapping[str, Check], **others: Check) -> Check:
@@ -134,13 +111,13 @@ def fields(required: Mapping[str, Check], **others: Check) -> Check:
     A check, whose value is a dict of all fields that are named and there.
   """
 
-  def check(value, where, faults):
-    if mapping(value, where, faults) is None:
-      return None
+  def check(value, where: str = ""):
     prefix = f"{where}." if where else ""
-    faults += [f"{prefix}{x} is missing" for x in required if x not in value]
+    missing = [name for name in required if name not in mapping(value, where)]
+    if missing:
+      raise ValueError(f"{prefix}{', '.join(missing)} is missing")
     return {
-      name: inner(value[name], prefix + name, faults)
+      name: inner(value[name], prefix + name)
       for name, inner in {**required, **others}.items()
       if name in value
     }

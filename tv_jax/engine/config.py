@@ -146,8 +146,7 @@ def decode_config(
   Raises:
     ValueError: In one line, which is wrong and what to give instead.
   """
-  numbers = checks.read(
-    _NUMBERS,
+  numbers = _NUMBERS(
     {
       "max_new_tokens": max_new_tokens,
       "batch_size": batch_size,
@@ -156,7 +155,7 @@ def decode_config(
       "top_k": top_k,
       "top_p": top_p,
       "draft_stop": draft_stop,
-    },
+    }
   )
   # A cycle gains a token at least: there are no more to record.
   numbers["trace"] = min(numbers["trace"], max_new_tokens)
@@ -180,7 +179,7 @@ def decode_config(
     panel=(),
     temperature=float(temperature),
     draft_temperature=float(draft_temperature or 1.0),
-    ends=pair.ends if ends is None else checks.read(token, [*ends], "ends"),
+    ends=pair.ends if ends is None else token([*ends], "ends"),
     stop=_texts(pair, stop),
     **numbers,
   )
@@ -226,7 +225,7 @@ def decode_config(
 def _texts(pair, stop) -> tuple[str, ...]:
   """Returns the texts that end an answer."""
   texts = (stop,) if isinstance(stop, str) else stop or ()
-  texts = checks.read(checks.list_of(checks.text), texts, "stop")
+  texts = checks.list_of(checks.text)(texts, "stop")
   if "" in texts:
     raise ValueError(f"stop={brief(stop)}: give texts, none empty")
   if texts and pair.path is None:

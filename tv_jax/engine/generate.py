@@ -301,4 +301,4 @@ def _integers(values, below: int, where: str) -> list[int]:
   if hasattr(values, "tolist"):
     values = values.tolist()
   integer = checks.integer(0, below - 1)
-  return [*checks.read(checks.list_of(integer), values, where)]
+  return [*checks.list_of(integer)(values, where)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from tv_jax.edge import checks
 from tv_jax.edge.reading import brief
@@ -152,42 +153,46 @@ def from_dict(
     The configuration.
 
   Raises:
-    ValueError: All that is missing, unknown or unsupported, by name.
+    ValueError: What is missing, unknown or unsupported, by name.
   """
+  try:
+    return _from_dict(raw, draft)
+  except ValueError as error:
+    raise ValueError(f"{where}: {error}") from None
+
+
+def _from_dict(raw: dict, draft: DraftFormat | None) -> Config:
   kind = raw.get("model_type")
   if not isinstance(kind, str) or kind not in FAMILIES:
     raise ValueError(
-      f"{where}: model_type={brief(kind)} is not supported, only"
+      f"model_type={brief(kind)} is not supported, only"
       f" {', '.join(map(repr, FAMILIES))}"
     )
   family = FAMILIES[kind]
-  faults = [*_foreign(raw, family, draft)]
+  if faults := [*_foreign(raw, family, draft)]:
+    raise ValueError("; ".join(faults))
   present = {name: value for name, value in raw.items() if value is not None}
   required = REQUIRED | {name: OPTIONAL[name] for name in family.required}
-  values = checks.fields(required, **OPTIONAL)(present, "", faults)
+  values = checks.fields(required, **OPTIONAL)(present)
   if draft:
     check = checks.fields(draft.required, **draft.optional)
-    values |= draft.fields(check(present, "", faults))
-  theta, scaling = rope.from_dict(present, faults)
-  token = checks.integer(0, (values.get("vocab_size") or checks.MOST) - 1)
+    values |= draft.fields(check(present))
+  theta, scaling = rope.from_dict(present)
+  token = checks.integer(0, values["vocab_size"] - 1)
   ends = present.get("eos_token_id", [])
   ends = ends if isinstance(ends, list) else [ends]
   if raw.get("pad_token_id") == -1:  # some of the first have it for none
     del present["pad_token_id"]
-  tokens = {
-    name: checks.optional(token)(present.get(name), name, faults)
+  tokens: dict[str, Any] = {
+    name: token(present[name], name) if name in present else None
     for name in ("bos_token_id", "pad_token_id")
   }
-  ends = checks.list_of(token)(ends, "eos_token_id", faults)
+  ends = checks.list_of(token)(ends, "eos_token_id")
   dtype = present.get("dtype", present.get("torch_dtype", "float32"))
   if dtype not in DTYPES:
-    faults.append(f"dtype={brief(dtype)} is not one of {', '.join(DTYPES)}")
-  if not faults:
-    faults += _heads(values)
-  if faults:
-    raise ValueError(f"{where}: " + "; ".join(faults))
+    raise ValueError(f"dtype={brief(dtype)} is not one of {', '.join(DTYPES)}")
   return Config(
-    **{"tie_word_embeddings": False} | values | tokens,
+    **_with_defaults(values) | tokens,
     rope_theta=theta,
     rope_scaling=scaling,
     eos_token_id=ends,
@@ -221,21 +226,26 @@ def _foreign(raw, family, draft):
     )
 
 
-def _heads(values):
-  """Adds the sizes that follow from the number of heads; yields faults."""
+def _with_defaults(values: dict[str, Any]) -> dict[str, Any]:
+  """Adds what the file may leave out; refuses sizes that heads do not fit."""
   heads, width = values["num_attention_heads"], values["hidden_size"]
-  groups = values.setdefault("num_key_value_heads", heads)
+  groups = values.get("num_key_value_heads", heads)
   if "head_dim" not in values and width % heads:
-    yield (
+    raise ValueError(
       f"hidden_size={width} must be a multiple of num_attention_heads={heads}"
       " where head_dim is missing"
     )
-  channels = values.setdefault("head_dim", width // heads)
+  channels = values.get("head_dim", width // heads)
   if heads % groups or channels % 2:
-    yield (
+    raise ValueError(
       f"num_attention_heads={heads} must be a multiple of "
       f"num_key_value_heads={groups}, and head_dim={channels} even"
     )
+  return {
+    "tie_word_embeddings": False,
+    "num_key_value_heads": groups,
+    "head_dim": channels,
+  } | values
 
 
 def to_dict(config: Config) -> dict:

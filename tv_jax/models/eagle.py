@@ -115,7 +115,7 @@ def from_config(
     target.config, FAMILIES, f"{target.source}: an EAGLE-1 head's target"
   )
   # Published heads have one unless their config says otherwise.
-  bias = checks.read(checks.boolean, raw.get("bias", True), f"{where}: bias")
+  bias = checks.boolean(raw.get("bias", True), f"{where}: bias")
   raw = {name: value for name, value in raw.items() if name != "bias"}
   config = configs.from_dict(raw, str(where))
   borrowed.check_family(config, FAMILIES, f"{where}: an EAGLE-1 head")

@@ -39,47 +39,44 @@ SCALINGS = {"linear": LinearScaling, "llama3": Llama3Scaling}
 _KINDS = {float: POSITIVE, int: checks.integer(1, checks.MOST)}
 
 
-def from_dict(raw: dict, faults: list[str]) -> tuple[float, Scaling | None]:
+def from_dict(raw: dict) -> tuple[float, Scaling | None]:
   """Reads theta and scaling of a config.json, in both spellings.
 
   Args:
     raw: The parsed file, without what is null.
-    faults: Gets a line for each thing that is wrong.
 
   Returns:
     Theta, and None where frequencies are not scaled.
   """
   newer, older = (
-    checks.mapping(raw.get(name, {}), name, faults) or {}
+    checks.mapping(raw.get(name, {}), name)
     for name in ("rope_parameters", "rope_scaling")
   )
   if newer and older:
-    faults.append("rope_parameters and rope_scaling are both given")
+    raise ValueError("rope_parameters and rope_scaling are both given")
   thetas = [
-    POSITIVE(place["rope_theta"], "rope_theta", faults)
+    POSITIVE(place["rope_theta"], "rope_theta")
     for place in (newer, raw)
     if place.get("rope_theta") is not None
   ] or [10000.0]
   if thetas[0] != thetas[-1]:
-    faults.append(f"rope_theta is given twice: {thetas}")
+    raise ValueError(f"rope_theta is given twice: {thetas}")
   values = {x: y for x, y in (newer or older).items() if x != "rope_theta"}
   kind = values.pop("rope_type", values.pop("type", "default"))
   if kind not in ("default", *SCALINGS):
-    faults.append(
+    raise ValueError(
       f"RoPE scaling {brief(kind)} is not supported, only default, "
       f"{', '.join(SCALINGS)}"
     )
-    return thetas[0], None
   cls = SCALINGS.get(kind)
   fields = dataclasses.fields(cls) if cls else ()
   kinds = {field.name: _KINDS[field.type] for field in fields}
   if set(kinds) != set(values):
-    faults.append(
+    raise ValueError(
       f"RoPE scaling {kind!r} needs {sorted(kinds)}, got"
       f" {brief(sorted(values))}"
     )
-    return thetas[0], None
-  numbers = checks.fields(kinds)(values, "", faults)
+  numbers = checks.fields(kinds)(values)
   return thetas[0], cls(**numbers) if cls else None
 
 

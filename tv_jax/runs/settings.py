@@ -237,7 +237,7 @@ def _names(value):
 
 def _check(settings: Run) -> None:
   """Refuses wrong values, rules that never run and a useless baseline."""
-  checks.read(_VALUES, to_dict(settings))
+  _VALUES(to_dict(settings))
   for axis in AXES:
     values = getattr(settings, f"{axis}s")
     if not values or len({*values}) < len(values):

@@ -104,8 +104,8 @@ def _from_json(path: str) -> Tree:
   content, parents = _load(path), checks.list_of(checks.integer())
   if isinstance(content, dict):
     _temperatures(content)
-    content = checks.read(checks.fields({"parents": parents}), content)
+    content = checks.fields({"parents": parents})(content)
     return from_parents(content["parents"])
   if isinstance(content, list) and content and isinstance(content[0], list):
-    return from_paths(checks.read(checks.list_of(parents), content, "paths"))
-  return from_parents(checks.read(parents, content, "parents"))
+    return from_paths(checks.list_of(parents)(content, "paths"))
+  return from_parents(parents(content, "parents"))

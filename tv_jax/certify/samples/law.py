@@ -95,7 +95,7 @@ def read_samples(
   )
   which, codes, echoes = [], [], 0
   for where, raw in _lines(path):
-    sample = checks.read(line, raw, where)
+    sample = line(raw, where)
     new, prompt = [*sample["tokens"]], asked.prompts[sample["prompt"]]
     if len(new) < tokens:
       raise ValueError(
