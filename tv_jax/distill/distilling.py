@@ -158,25 +158,23 @@ def distill(
       draft_temperature=heat,
     )
 
-  lengths = ""
+  steps, lengths = settings.steps, ""
 
-  def tell(number, total, trained, values):
+  def tell(number, trained, loss):
     nonlocal lengths
-    loss = float(values["loss"])
     if not math.isfinite(loss):
       raise ValueError(
         f"the loss is {loss} after step {number}: lower the rate"
       )
-    if number % SCORE == 0 and number < total:
+    if number % SCORE == 0 and number < steps:
       mean = score(trained).lengths["traversal"][-1].mean
       lengths = f", held out {mean:.3f} tokens"
-    say("training", number, total, f"loss {loss:.3f}{lengths}")
+    say("training", number, steps, f"loss {loss:.3f}{lengths}")
 
   known = Known.of(draft.params, draft.module.config)
   laws = known.columns(passes.unembedding(target.params))
   shape = Shape.of([text[i] for i in kept], settings.depth)
   roots = settings.roots or (ROOTS if settings.kind == "dspark" else 0)
-  steps = settings.steps
   digest = hashlib.sha256(disk.to_bytes(about)).hexdigest()[:8]
   name = f"{out.name}-{digest}"
   with contextlib.ExitStack() as resources:
@@ -189,14 +187,12 @@ def distill(
       functools.partial(
         data.step_rows, corpus, kept, settings.rows, settings.seed, shape.T
       ),
-      training.ramp(
-        steps, steps * 6 // 10, settings.rate, max(1, min(50, steps // 10))
-      ),
+      settings.rate,
       steps,
       folder / f"{name}.npz",
       (laws.astype("float32"), draft.borrowed),
-      save_every=SAVE,
-      say=tell,
+      SAVE,
+      tell,
     )
   scores = score(trained)
   drafts.save(out, draft._replace(trained=trained))
