@@ -89,7 +89,7 @@ def config(experiment: str, **fields) -> ml_collections.ConfigDict:
   result.plain = True
   result.baseline = "token_level"
 
-  result.draft_temperature = 0.0  # the target's, or the tuned tree's own
+  result.draft_temperature = 0.0  # the target's
   result.draft_stop = 0.0  # a DSpark draft drafts all levels, however unsure
   result.top_k = 0  # all
   result.top_p = 1.0

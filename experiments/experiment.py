@@ -109,13 +109,14 @@ class Experiment:
   base: dict = dataclasses.field(default_factory=dict)
 
 
-# The runs of one grid may differ in these; answers do not depend on the rest.
+# The runs of one grid may differ in these.
 _OF_A_SHARD = (
   "experiment",
   "tasks",
   *(f"{axis}s" for axis in AXES),
   "plain",
   "baseline",
+  "draft_temperature",  # of other trees: see `read`
   "batch_size",
   "padded_to",
   "timing",
@@ -208,6 +209,17 @@ def read(folder: pathlib.Path, wanted: Sequence[str] = ()) -> Group:
         f"{units[0].folder} and {unit.folder} are not of one config:"
         f" {'; '.join(differences)}: give one of the two"
       )
+  drawn_at: dict[str, tuple] = {}
+  for unit in units:
+    for tree in unit.config["trees"]:
+      place = unit.config["draft_temperature"], unit.folder
+      before = drawn_at.setdefault(tree, place)
+      if before[0] != place[0]:
+        raise ValueError(
+          f"{before[1]} and {unit.folder} drafted {tree} at other temperatures"
+          f" (draft_temperature={before[0]:g}, {place[0]:g}): give one of the"
+          " two"
+        )
   done = {unit.folder.name for unit in units if unit.done}
   wanted = wanted or [unit.folder.name for unit in units]
   missing = tuple(name for name in wanted if name not in done)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from experiments import comparing, experiment, paper, sweeps
@@ -48,13 +48,16 @@ NOTE = (
   " length, which must be 0 within its error."
 )
 
-# The trees of each comparison, the base's first, for a draft by its name. Each
-# comes with the draft's temperature over the target's that it was tuned for.
-Lists = Callable[[str], Sequence[Mapping[str, float]]]
+# The trees of each comparison, the base's first, for a draft by its name.
+Lists = Callable[[str], Iterable[Collection[str]]]
 
 
 def frontier_trees(draft: str) -> list[dict[str, float]]:
-  """Returns each size's trees: the paper's, and those tuned for a draft."""
+  """Returns each size's trees: the paper's, and those tuned for a draft.
+
+  Each comes with the draft's temperature over the target's that it was tuned
+  for.
+  """
   lists = []
   for nodes, base in SIZES.items():
     trees = {base: 1.0}
@@ -78,7 +81,7 @@ class Place(NamedTuple):
 
   tree: str
   rule: str
-  cooler: float  # the draft's temperature; 0: the target's
+  cooler: float  # the draft's temperature, where it is not the target's, or 0
   by_item: ByItem  # tokens a cycle that it expects
   check: Estimate | None  # realised minus expected length, of the rule that ran
 
@@ -97,13 +100,18 @@ class Place(NamedTuple):
 
 def places(
   group: Group,
-  trees: Mapping[str, float],
+  trees: Iterable[str],
   rules: tuple[str, str],
   temperature: float,
 ) -> list[Place]:
   """Returns both rules on trees, the base before all; [] if it has not run."""
   result = []
-  for tree, share in trees.items():
+  drawn_at = {
+    tree: unit.config.get("draft_temperature")
+    for unit in group.units
+    for tree in unit.config["trees"]
+  }
+  for tree in trees:
     method = Method(
       tree=tree,
       proposal=paper.PROPOSAL,
@@ -111,13 +119,13 @@ def places(
       verifier=rules[1],
     )
     answers = comparing.of(group.answers, method)
-    drawn = group.config.get("draft_temperature") or share * temperature
+    cooler = drawn_at.get(tree) or temperature
     for rule in rules:
       if by_item := metrics.expected_by_item(answers, rule):
         place = Place(
           tree=tree,
           rule=rule,
-          cooler=0.0 if drawn == temperature else drawn,
+          cooler=0.0 if cooler == temperature else cooler,
           by_item=by_item,
           check=metrics.cell(answers).check if rule == rules[1] else None,
         )
@@ -192,7 +200,9 @@ def _frontier_shards(config, smoke: bool) -> Iterator[Shard]:
   for trees in frontier_trees(config.models.draft)[: 1 if smoke else None]:
     known = [tree for tree, cooler in trees.items() if at_one or cooler == 1]
     for tree in dict.fromkeys(known[:1] + known[-1:]) if smoke else known:
-      yield Shard(re.sub("[:,]", "-", short(tree)), {"trees": tree})
+      drawn = 0.0 if trees[tree] == 1 else trees[tree]
+      overrides = {"trees": tree, "draft_temperature": drawn}
+      yield Shard(re.sub("[:,]", "-", short(tree)), overrides)
 
 
 def _drafts_shards(config, smoke: bool) -> Iterator[Shard]:
@@ -231,7 +241,7 @@ FRONTIER = _comparison(
 DRAFTS = _comparison(
   "drafts",
   DRAFTS_RULES,
-  lambda draft: [dict.fromkeys(DRAFTS_TREES, 1.0)],
+  lambda draft: [DRAFTS_TREES],
   title="Which draft: what the rule, the tree and both give",
   sweep=_drafts_shards,
   configs=(

@@ -104,13 +104,10 @@ def test_all_trees_of_a_size_are_no_larger_and_as_deep(draft):
   ):
     assert next(iter(known)) == trees.SIZES[nodes]
     assert len(known) > 1
-    for name, share in known.items():
+    for name in known:
       parsed = tree_lib.parse(name)
       assert len(parsed) - 1 <= nodes
       assert parsed.max_depth == 5
-      # What the tables say of a draft is what a run does.
-      cooled = (share, 1) if "bundled" in name else None
-      assert tree_lib.temperatures(name) == cooled
 
 
 def test_trees_of_a_cooler_draft_are_for_temperature_1():
@@ -118,7 +115,23 @@ def test_trees_of_a_cooler_draft_are_for_temperature_1():
   at_one = experiment.shards(frontier, config, False)
   config.temperatures = (0.6,)
   cooler = experiment.shards(frontier, config, False)
-  named = [{s.overrides["trees"] for s in run} for run in (at_one, cooler)]
-  assert {"cool" in tree for tree in named[0] - named[1]} == {True}
-  assert "chain:5" in named[1]
-  assert not any("cool" in tree for tree in named[1])
+  drawn, without = (
+    {s.overrides["trees"]: s.overrides["draft_temperature"] for s in run}
+    for run in (at_one, cooler)
+  )
+  assert {tree for tree in drawn if "cool" in tree} == {*drawn} - {*without}
+  assert without["chain:5"] == 0
+  for tree, temperature in drawn.items():
+    assert temperature == (0.55 if "cool" in tree else 0)
+
+
+def test_a_cooler_drafts_runs_stand_beside_others_but_not_on_one_tree(tmp_path):
+  made = [*answers(LENGTHS)]
+  half = len(made) // 2
+  unit(tmp_path / "eagle", made[:half], draft_temperature=0.0)
+  unit(tmp_path / "tuned", made[half:], draft_temperature=0.5)
+  (figure,) = render("frontier", tmp_path).figures.values()
+  assert "traversal, tuned, draft at 0.5" in figure
+  unit(tmp_path / "again", made[:half], draft_temperature=0.6)
+  with pytest.raises(ValueError, match="drafted eagle at other temperatures"):
+    render("frontier", tmp_path)

@@ -99,18 +99,6 @@ def test_a_change_is_found_by_name(pair, name, edit, changed):
   assert different(before, read(pair)) == changed
 
 
-def test_a_trees_temperature_of_the_draft_is_a_difference(tmp_path):
-  """And only that: a file that says what a run does anyway is as before."""
-  path = tmp_path / "tree.json"
-  name, content = str(path), {"parents": [-1, 0]}
-  kept = []
-  for tuned in ({}, {"draft_temperature": 1.0}, {"draft_temperature": 0.5}):
-    path.write_text(json.dumps(content | tuned | {"temperature": 1}))
-    kept.append(hashes(trees=name))
-  assert kept[0] == kept[1]
-  assert different(*kept[1:]) == [f"trees/{name}"]
-
-
 def test_of_large_weights_the_beginning_and_pieces_are_read(pair, monkeypatch):
   monkeypatch.setattr(sources_lib, "WHOLE", 1000)
   monkeypatch.setattr(sources_lib, "_PIECES", 3)

@@ -1,6 +1,5 @@
 import itertools
 import json
-import re
 
 import numpy as np
 import pytest
@@ -175,25 +174,3 @@ def test_files_are_read_or_refused_by_name(tmp_path, content, fault):
     return
   with pytest.raises(ValueError, match=f"mine.json.*{fault}"):
     tree.parse(str(path))
-
-
-@pytest.mark.parametrize(
-  ("said", "found"),
-  [
-    ({}, None),
-    ({"draft_temperature": 0.5, "temperature": 1}, (0.5, 1)),
-    ({"draft_temperature": 0, "temperature": 1}, "draft_temperature=0: a dr"),
-    ({"draft_temperature": 1}, " temperature=None: give"),
-  ],
-)
-def test_a_file_says_what_temperatures_it_was_tuned_at(tmp_path, said, found):
-  path = tmp_path / "own.json"
-  path.write_text(json.dumps({"parents": [-1, 0]} | said))
-  name = str(path)
-  if not isinstance(found, str):
-    tree.parse(name)
-    assert tree.temperatures(name) == found
-  else:  # where the tree is named
-    with pytest.raises(ValueError, match=re.escape(found)) as refusal:
-      tree.parse(name)
-    assert "own.json" in str(refusal.value)

@@ -207,7 +207,9 @@ def decode_config(
       f" {drafter.block} at most"
     )
   if draft_temperature is None:
-    draft_temperature = _draft_temperature(tree, temperature, drawn)
+    # A ranking needs no temperature, and loses its tail to a low one.
+    same = max(temperature, COLDEST_DRAFT)
+    draft_temperature = 1.0 if drawn.ranks else same
   layers = pair.draft.config.target_layers
   return dataclasses.replace(
     plain,
@@ -246,24 +248,6 @@ def _drafter(pair: Pair, stop: float) -> Drafter:
       " give 0"
     )
   return drafting.KINDS[pair.draft_kind](pair.draft.module, stop)
-
-
-def _draft_temperature(tree, temperature, proposal) -> float:
-  """Returns the target's temperature, or what the tree was tuned for.
-
-  In the same proportion to the target's as the two were then; what was tuned
-  for greedy decoding is in proportion to nothing.
-  """
-  if proposal.ranks:
-    # A ranking needs no temperature, and loses its tail to a low one.
-    return 1.0
-  same = max(temperature, COLDEST_DRAFT)
-  draft, target = tree_lib.temperatures(tree) or (1.0, 1.0)
-  if target <= COLDEST_DRAFT:
-    return draft if temperature <= COLDEST_DRAFT else same
-  scaled = max(same * draft / target, COLDEST_DRAFT)
-  probs.check_temperature("draft_temperature", scaled)
-  return scaled
 
 
 def _rules(verifier, among, panel, tree, proposal, vocabulary):

@@ -56,9 +56,8 @@ def generate(
         for plain autoregressive decoding.
       proposal ("without_replacement"): how siblings are drawn.
       temperature (1.0): 0 is greedy decoding.
-      draft_temperature: by default the same, or what the file of a tuned tree
-        says in proportion to it, but at least 0.1; 1 for a proposal that only
-        ranks.
+      draft_temperature: by default the same, but at least 0.1; 1 for a
+        proposal that only ranks.
       draft_stop (0.0): drafts nothing below a node of which a DSpark draft is
         less sure than this.
       top_k (0), top_p (1.0): truncate both laws.

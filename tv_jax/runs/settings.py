@@ -119,8 +119,7 @@ class Run:
     seeds: Of all draws.
     plain: Whether to run plain decoding, too.
     baseline: The rule that all are compared with on the same drafts.
-    draft_temperature: 0: the target's, or what the file of a tuned tree says
-      in proportion to it, but at least 0.1.
+    draft_temperature: 0: the target's, but at least 0.1.
     draft_stop: Below a node of which a DSpark draft is less sure than this,
       nothing is drafted.
     top_k: 0: all tokens.
@@ -292,7 +291,7 @@ def options(settings: Run, method: Method) -> dict:
   tree, proposal, verifier = (vars(method)[axis] for axis in _DRAFTED)
   named = settings.named
   return result | {
-    "tree": tree,  # whose file may have a temperature
+    "tree": named.trees[tree],
     "proposal": named.proposals[proposal],
     "verifier": named.rules[verifier],
     "among": [named.rules[name] for name in settings.rules[tree, proposal]],

@@ -12,7 +12,6 @@ import json
 import pathlib
 from collections.abc import Sequence
 
-from tv_jax import tree as tree_lib
 from tv_jax.edge import names
 from tv_jax.edge.reading import place_of
 from tv_jax.models import gguf, storage
@@ -46,7 +45,7 @@ def hashes(
   named = settings.named
   result = {"questions": of_questions(questions)}
   for name, tree in named.trees.items():
-    result[f"trees/{name}"] = _of_value([*_shape(tree, name), *_cooled(name)])
+    result[f"trees/{name}"] = _of_value(_shape(tree, name))
   for group in ("rules", "proposals"):
     for name, thing in sorted(getattr(named, group).items()):
       if digest := names.source_hash(thing, name):  # no built-in
@@ -80,12 +79,6 @@ def _shape(tree: Tree | Adaptive, name: str) -> list:
   if isinstance(tree, Tree):
     return [*tree.parents]
   return [*tree.widths, tree.most, names.source_hash(tree.policy, name)]
-
-
-def _cooled(name: str) -> list:
-  """Returns the temperatures of a tree's file, where they differ."""
-  draft, target = tree_lib.temperatures(name) or (1, 1)
-  return [{"draft": draft, "target": target}] if draft != target else []
 
 
 def of_model(name: str, place: str, revision: str | None) -> dict[str, str]:

@@ -4,7 +4,6 @@ from tv_jax.tree.adaptive import Adaptive as Adaptive
 from tv_jax.tree.adaptive import placed as placed
 from tv_jax.tree.naming import parse as parse
 from tv_jax.tree.naming import resolve as resolve
-from tv_jax.tree.naming import temperatures as temperatures
 from tv_jax.tree.shapes import EAGLE_SPARSE as EAGLE_SPARSE
 from tv_jax.tree.shapes import branching as branching
 from tv_jax.tree.shapes import chain as chain

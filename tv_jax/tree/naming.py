@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 
-from tv_jax import probs
 from tv_jax.edge import checks, names, reading
 from tv_jax.tree.adaptive import Adaptive
 from tv_jax.tree.shapes import (
@@ -71,39 +70,11 @@ def parse(text: str) -> Tree | Adaptive:
   )
 
 
-def temperatures(tree: Tree | Adaptive | str) -> tuple[float, float] | None:
-  """Returns what temperatures, of draft and target, a tree was tuned at.
-
-  Args:
-    tree: As in `resolve`. A file may say it; anything else does not: None.
-  """
-  if not isinstance(tree, str) or not tree.endswith(".json"):
-    return None
-  return _temperatures(_load(reading.place_of(tree)))
-
-
-def _temperatures(content) -> tuple[float, float] | None:
-  """Reads them from a file's content."""
-  if not isinstance(content, dict) or content.get("draft_temperature") is None:
-    return None
-  draft, target = (
-    probs.check_temperature(name, content.get(name))
-    for name in ("draft_temperature", "temperature")
-  )
-  if not draft:
-    raise ValueError("draft_temperature=0: a draft has to draw")
-  return draft, target
-
-
-def _load(path: str):
-  return json.loads(reading.text(path))
-
-
 def _from_json(path: str) -> Tree:
   """Reads a file's parents, its paths, or its object with "parents"."""
-  content, parents = _load(path), checks.list_of(checks.integer())
+  content = json.loads(reading.text(path))
+  parents = checks.list_of(checks.integer())
   if isinstance(content, dict):
-    _temperatures(content)
     content = checks.fields({"parents": parents})(content)
     return from_parents(content["parents"])
   if isinstance(content, list) and content and isinstance(content[0], list):
