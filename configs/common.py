@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 import ml_collections
 
+from tv_jax import runs
+
 # Spec-Bench's own limits and the paper's three runs. Prompts are padded to what
 # is the most that one can be: a single program serves both turns.
 SPEC_BENCH = {
@@ -55,56 +57,16 @@ DRAFTS = {
 
 
 def config(experiment: str, **fields) -> ml_collections.ConfigDict:
-  """A run of the paper's main table; `fields` are set in it.
+  """A run of the paper's main table: `tv_jax.runs.Run` explains each field.
 
   Args:
     experiment: Its name.
-    **fields: Values, or groups of values of which the others stay.
+    **fields: Values to set, or groups of values of which the others stay.
   """
-  result = ml_collections.ConfigDict()
-  result.experiment = experiment
-
-  result.models = ml_collections.ConfigDict()
-  result.models.target = ""
-  result.models.draft = ""
-  result.models.draft_kind = "independent"
-  result.models.dtype = ""  # as stored; float32 on a CPU
-  result.models.revision = ""  # the newest
-  result.models.draft_revision = ""
-  result.models.template = "chat"
-  result.models.devices = 1
-  result.models.shard_draft = False
-
-  result.questions = "minibench"
-  result.tasks = ""  # all
-  result.per_task = 0  # all
-  result.exact_match = False
-
-  # Names in one text, with spaces between.
-  result.trees = "chain:5 kary:2x5 eagle"
-  result.verifiers = "token_level traversal"
-  result.proposals = "without_replacement"
-  result.temperatures = (1.0,)
-  result.seeds = (0,)
-  result.plain = True
-  result.baseline = "token_level"
-
-  result.draft_temperature = 0.0  # the target's
-  result.draft_stop = 0.0  # a DSpark draft drafts all levels, however unsure
-  result.top_k = 0  # all
-  result.top_p = 1.0
-  result.max_new_tokens = 160
-  result.max_tokens = 0  # what the models can take
-  result.batch_size = 16
-  result.padded_to = 0
-
-  result.timing = ml_collections.ConfigDict()
-  result.timing.per_task = 1
-  result.timing.rounds = 1
-
-  result.explorer = ml_collections.ConfigDict()
-  result.explorer.per_task = 1
-  result.explorer.cycles = 6
+  defaults = runs.to_dict(runs.Run(experiment=experiment))
+  for name in runs.NAMES:  # in one text, with spaces between
+    defaults[name] = " ".join(defaults[name])
+  result = ml_collections.ConfigDict(defaults)
   result.update(fields)
   return result
 

@@ -260,8 +260,8 @@ def test_fields_are_those_of_a_run():
   assert runs.to_dict(runs.from_config(raw)) == raw
   with pytest.raises(ValueError, match=r"config: Run.* argument 'thing'"):
     runs.from_config(raw | {"thing": 1})
-  del raw["models"]["dtype"]
-  with pytest.raises(ValueError, match=r"config: Models.*: 'dtype'"):
+  del raw["trees"]
+  with pytest.raises(ValueError, match="config: 'trees' is missing"):
     runs.from_config(raw)
 
 

@@ -3,9 +3,10 @@
 from tv_jax.engine.programs import keep_programs
 from tv_jax.runs.questions import read_questions
 from tv_jax.runs.running import load, run, unchanged
-from tv_jax.runs.settings import Run, from_config, grid, to_dict
+from tv_jax.runs.settings import NAMES, Run, from_config, grid, to_dict
 
 __all__ = [
+  "NAMES",
   "Run",
   "from_config",
   "grid",

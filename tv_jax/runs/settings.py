@@ -38,6 +38,9 @@ _VALUES = checks.fields(
   }
 )
 
+# The fields that hold names: a config has them in one text.
+NAMES = ("tasks", "trees", "verifiers", "proposals")
+
 # What plain decoding has no choice of.
 _DRAFTED = ("tree", "proposal", "verifier")
 
@@ -61,15 +64,15 @@ class Models:
     shard_draft: Whether to split an independent draft as well.
   """
 
-  target: str
-  draft: str
-  draft_kind: str
-  dtype: str
-  revision: str
-  draft_revision: str
-  template: str
-  devices: int
-  shard_draft: bool
+  target: str = ""
+  draft: str = ""
+  draft_kind: str = "independent"
+  dtype: str = ""
+  revision: str = ""
+  draft_revision: str = ""
+  template: str = "chat"
+  devices: int = 1
+  shard_draft: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,8 +84,8 @@ class Timing:
     rounds: How often each is asked.
   """
 
-  per_task: int
-  rounds: int
+  per_task: int = 1
+  rounds: int = 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,13 +97,13 @@ class Explorer:
     cycles: First cycles of each.
   """
 
-  per_task: int
-  cycles: int
+  per_task: int = 1
+  cycles: int = 6
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Run:
-  """A whole run: every field of a config.
+  """A whole run: every field of a config. The defaults are the paper's table.
 
   Attributes:
     experiment: The run's name, and by default its folder's.
@@ -134,28 +137,28 @@ class Run:
   """
 
   experiment: str
-  models: Models
-  questions: str
-  tasks: tuple[str, ...]
-  per_task: int
-  exact_match: bool
-  trees: tuple[str, ...]
-  verifiers: tuple[str, ...]
-  proposals: tuple[str, ...]
-  temperatures: tuple[float, ...]
-  seeds: tuple[int, ...]
-  plain: bool
-  baseline: str
-  draft_temperature: float
-  draft_stop: float
-  top_k: int
-  top_p: float
-  max_new_tokens: int
-  max_tokens: int
-  batch_size: int
-  padded_to: int
-  timing: Timing
-  explorer: Explorer
+  models: Models = Models()
+  questions: str = "minibench"
+  tasks: tuple[str, ...] = ()
+  per_task: int = 0
+  exact_match: bool = False
+  trees: tuple[str, ...] = ("chain:5", "kary:2x5", "eagle")
+  verifiers: tuple[str, ...] = ("token_level", "traversal")
+  proposals: tuple[str, ...] = ("without_replacement",)
+  temperatures: tuple[float, ...] = (1.0,)
+  seeds: tuple[int, ...] = (0,)
+  plain: bool = True
+  baseline: str = "token_level"
+  draft_temperature: float = 0.0
+  draft_stop: float = 0.0
+  top_k: int = 0
+  top_p: float = 1.0
+  max_new_tokens: int = 160
+  max_tokens: int = 0
+  batch_size: int = 16
+  padded_to: int = 0
+  timing: Timing = Timing()
+  explorer: Explorer = Explorer()
 
   @functools.cached_property
   def named(self) -> Named:
@@ -214,7 +217,7 @@ def from_config(config) -> Run:
   try:
     for name, group in groups.items():
       raw[name] = group(**raw[name])
-    for name in ("tasks", "trees", "verifiers", "proposals"):
+    for name in NAMES:
       raw[name] = _names(raw[name])
     raw["temperatures"] = tuple(map(float, raw["temperatures"]))
     raw["seeds"] = tuple(raw["seeds"])
