@@ -35,13 +35,6 @@ def by_largest(laws, worth, most):
 OTHER = Adaptive((2, 2), most=2, policy=by_largest)
 
 
-def test_a_policy_is_named_or_given():
-  named = Adaptive((2, 2), policy="tv_jax.drafting.adaptive:by_confidence")
-  assert named == Adaptive((2, 2), policy=adaptive.by_confidence)
-  with pytest.raises(ValueError, match="has no attribute 'by_guess'"):
-    Adaptive((2, 2), policy="tv_jax.drafting.adaptive:by_guess")
-
-
 # Trees by place.
 
 

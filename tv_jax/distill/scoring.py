@@ -29,6 +29,7 @@ from tv_jax.edge import checks
 from tv_jax.engine.config import COLDEST_DRAFT
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import Estimate
+from tv_jax.runs import metrics
 
 # Levels of the longest chain, where nothing else is said.
 LONGEST = 8
@@ -58,12 +59,12 @@ class Scores:
       other: Of the same text: conversations are compared one by one.
       rule: One of `RULES`.
     """
-    gains = []
-    for cycles, base in zip(self.cycles[rule], other.cycles[rule], strict=True):
-      share, total = base.sum() / cycles.sum(), cycles.sum()
-      pull = 100 * (base - share * cycles) / total
-      gains.append(_estimate(100 * (share - 1), pull))
-    return gains
+    return [
+      metrics.relative(base, cycles, np.arange(len(base)))
+      for cycles, base in zip(
+        self.cycles[rule], other.cycles[rule], strict=True
+      )
+    ]
 
   def __repr__(self) -> str:
     """Returns a table."""

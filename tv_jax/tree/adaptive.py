@@ -12,7 +12,6 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from tv_jax.edge import names
 from tv_jax.tree.static import NO_PARENT, ROOT, check_size, frozen
 
 
@@ -28,13 +27,12 @@ class Adaptive:
   Attributes:
     widths: How many nodes each level below the root has at most.
     most: How many children a node has at most.
-    policy: `(laws [n, V], worth [n], most) -> [n, most]`, or the `module:name`
-      of such a function: what the next children of a level's nodes are worth,
-      from the nodes' own draft laws and what they were worth themselves (1 at
-      the root). The level below gets the children worth most, elders first, and
-      none that is worth 0. The policy never sees the token of a child: if the
-      shape depended on it, verification would not be lossless. None:
-      `drafting.adaptive.by_confidence`.
+    policy: `(laws [n, V], worth [n], most) -> [n, most]`: what the next
+      children of a level's nodes are worth, from the nodes' own draft laws and
+      what they were worth themselves (1 at the root). The level below gets the
+      children worth most, elders first, and none that is worth 0. The policy
+      never sees the token of a child: if the shape depended on it, verification
+      would not be lossless. None: `drafting.adaptive.by_confidence`.
   """
 
   widths: tuple[int, ...]
@@ -44,8 +42,6 @@ class Adaptive:
   def __post_init__(self):
     """Refuses places that could never be filled."""
     object.__setattr__(self, "widths", (*self.widths,))
-    if isinstance(self.policy, str):
-      object.__setattr__(self, "policy", names.load(self.policy, "policy"))
     if not self.widths or min(self.widths) < 1 or self.most < 1:
       raise ValueError(
         f"adaptive tree of widths {list(self.widths)}, {self.most} children at"
