@@ -190,11 +190,8 @@ def test_a_pair_is_tuned(tuned):
   assert {*rows} == {"tuned:3", "tuned:5", "chain:2"}
   assert abs(tuned.check.mean) < 5 * tuned.check.error
   own, chain = rows["tuned:3"], rows["chain:2"]
-  wanted = own.measured.mean - own.predicted.mean
-  assert f"of tuned:3 = {wanted:+.3f} ± " in tuned.lines()[0]
   wanted = chain.measured.mean - own.measured.mean
   assert chain.gain.mean == pytest.approx(wanted)
-  assert own.predicted.mean >= chain.predicted.mean
   assert all(row.seconds for row in rows.values())
   assert tuned.fastest == max(rows.values(), key=lambda row: row.speed)
   for part in ("tuned:3", "plain", "check: realised - expected", "fastest"):
@@ -214,10 +211,10 @@ def test_what_is_written_is_read(tuned, tmp_path):
   content = json.loads(path.read_text())
   assert content["draft_temperature"] == content["temperature"] == 1.0
   assert (content["nodes"], content["verifier"]) == (3, "traversal")
-  assert content["predicted"]["items"] == content["measured"]["items"] == 3
+  assert content["measured"]["items"] == 3
   chart = ET.fromstring((tmp_path / "tree.svg").read_text())
   said = {own.text for own in chart.iter("{http://www.w3.org/2000/svg}text")}
-  assert {"on other prompts", "tuned", "chain:2"} <= said
+  assert {"tuned", "chain:2"} <= said
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,8 @@ class Row:
   Attributes:
     name: Its name in the table.
     tree: The tree.
-    predicted: Acceptance length by the prompts that it was tuned on; None if
+    measured: Acceptance length, by prompts that it was not tuned on; None if
       the tree is not part of the wide one.
-    measured: The same, by the other prompts.
     gain: By how much it is longer than the asked tree, on the same cycles.
     decoded: Acceptance length where the tree itself ran, on some of the others.
     seconds: What a cycle takes; None if it was not timed.
@@ -36,7 +35,6 @@ class Row:
 
   name: str
   tree: Tree
-  predicted: Estimate | None = None
   measured: Estimate | None = None
   gain: Estimate | None = None
   decoded: Estimate | None = None
@@ -90,14 +88,12 @@ class Tuned:
 
   def table(self) -> tables.Table:
     """Returns a table with a row for each tree."""
-    header = ["tree", "nodes", "by depth", "predicted", "on other prompts"]
-    header.append(f"minus {self.name}")
+    header = ["tree", "nodes", "by depth", "length", f"minus {self.name}"]
     rows = [
       [
         row.name,
         str(len(row.tree) - 1),
         " ".join(str(len(level)) for level in row.tree.levels[1:]),
-        estimate(row.predicted, ".3f"),
         estimate(row.measured, ".3f"),
         estimate(None if row.name == self.name else row.gain, "+.3f"),
       ]
@@ -109,21 +105,13 @@ class Tuned:
         speeds = _speeds(row.seconds or np.nan, row.speed, self.plain)
         cells += [estimate(row.decoded, ".3f"), *speeds]
       speeds = _speeds(self.plain, 1 / self.plain, self.plain)
-      rows.insert(0, ["plain", *[tables.NOTHING] * 6, *speeds])
+      rows.insert(0, ["plain", *[tables.NOTHING] * 4, *speeds])
     what = "{verifier} with {proposal} at temperature {temperature:g}"
     return tables.Table(what.format_map(self.settings), [], header, rows)
 
   def lines(self) -> list[str]:
     """Returns what to know about the table."""
-    row = self.rows[self.name]
-    assert row.measured
-    assert row.predicted
-    off = Estimate(  # of separate prompts: their errors add up
-      mean=row.measured.mean - row.predicted.mean,
-      error=float(np.hypot(row.measured.error, row.predicted.error)),
-      n=row.measured.n + row.predicted.n,
-    )
-    lines = [f"other prompts - predicted, of {self.name} = {off:+.3f}"]
+    lines = []
     if self.check:
       lines.append(f"check: realised - expected = {self.check:+.3f}")
     if (first := self.fastest) and self.plain:
@@ -156,29 +144,23 @@ class Tuned:
 
   def _content(self, row: Row) -> dict:
     """Returns what a file says about a tree; what is not known is null."""
-    lengths = {
-      name: length
-      and {
-        "length": length.mean,
-        "error": None if np.isnan(length.error) else length.error,
-        "items": length.n,
-      }
-      for name, length in (
-        ("predicted", row.predicted),
-        ("measured", row.measured),
-      )
-    }
+    length = row.measured
     return {
       "parents": [*row.tree.parents],
       "nodes": len(row.tree) - 1,
       "depth": row.tree.max_depth,
       "name": row.name,
       **self.settings,
-      **lengths,
+      "measured": length
+      and {
+        "length": length.mean,
+        "error": None if np.isnan(length.error) else length.error,
+        "items": length.n,
+      },
     }
 
   def chart(self) -> str:
-    """Draws acceptance length on other prompts against nodes, as SVG."""
+    """Draws acceptance length against nodes, as SVG."""
     lines: dict[str, dict[float, Estimate]] = {}
     for name, row in self.rows.items():
       if row.measured:

@@ -140,7 +140,6 @@ def tune(
   def row(name: str, tree: Tree) -> Row:
     columns: dict[str, Any] = {}
     if (places := choosing.places(wide, tree)) is not None:
-      columns["predicted"] = tuning.length(places)
       columns["measured"] = others.length(places)
       columns["gain"] = others.gain(places, best[nodes])
     if name in timed:
