@@ -197,14 +197,6 @@ def test_the_command_prints_a_table(tmp_path):
   assert re.search(r"token_level .* stop law", done.stdout)
 
 
-def test_the_command_says_in_a_line_what_is_wrong(tmp_path):
-  done = run(tmp_path, "a.npz", "--verifiers=block")
-  assert done.returncode == 2
-  message = "tv_jax.replay: a.npz: verifier 'block' is defined for"
-  assert done.stderr.startswith(message)
-  assert done.stderr.count("\n") == 1
-
-
 @pytest.mark.parity
 def test_the_documented_pytorch_program_is_read(tmp_path, monkeypatch):
   import torch

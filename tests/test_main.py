@@ -1,23 +1,13 @@
-"""The command: what it says to mistakes, and of finished runs."""
+"""The command, of finished runs."""
 
 import shutil
 
 import pytest
 
-from tests.commands import SMALL, contents, refused, run
+from tests.commands import SMALL, contents, run
 from tests.test_main_crashes import is_progress
 from tv_jax.edge.reading import BUNDLED
 from tv_jax.runs import report
-
-
-def one_line(done):
-  """What a command was refused with, before it did anything."""
-  assert done.stderr.count("\n") == 1, done.stderr
-  return refused(done)
-
-
-def test_a_folder_that_cannot_be_made_is_refused():
-  assert "/proc/nowhere" in one_line(run("--workdir=/proc/nowhere"))
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +50,3 @@ def test_the_report_comes_again_from_the_items(finished):
   assert report.write(folder).page in before
   for path, content in before.items():
     assert path.read_bytes() == content
-
-
-def test_another_config_is_refused_by_its_difference(finished):
-  command, folder, _ = finished
-  before = contents(folder)
-  line = one_line(run(*command, "--config.max_new_tokens=25"))
-  assert "max_new_tokens: 24 there, 25 now: give the config that" in line
-  assert contents(folder) == before
