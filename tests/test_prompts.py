@@ -187,7 +187,7 @@ def test_what_is_missing_is_the_line_s_number_and_the_file_s_name(tmp_path):
 )
 def test_a_wrong_line_is_named(path, second):
   write(path, ROW, second)
-  with pytest.raises(ValueError, match=f"{path}, line 2: "):
+  with pytest.raises(ValueError, match=f"{path}, line 2"):
     questions_lib.load_questions(path)
 
 

@@ -120,10 +120,8 @@ def read(path: pathlib.Path) -> list[Conversation]:
   path = path / FILE if path.is_dir() else path
   tokens, text = checks.list_of(checks.integer()), []
   check = checks.fields({"prompt": tokens, "answer": tokens})
-  for number, line in enumerate(reading.text(path).splitlines(), 1):
-    where = f"{path}, line {number}"
-    fields = check(reading.parse_object(line, where), where)
-    text.append(Conversation(**fields))
+  for _, where, line in reading.json_lines(path):
+    text.append(Conversation(**check(line, where)))
   return text
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import reprlib
+from collections.abc import Iterator
 
 # What comes with the package: models, trees and questions. Names of what is in
 # it begin with a word, as do those of other packages' files.
@@ -85,6 +86,15 @@ def parse_object(source: str, where: str) -> dict:
   if not isinstance(value, dict):
     raise ValueError(f"{where} holds no JSON object, but {brief(value)}")
   return value
+
+
+def json_lines(path: str | os.PathLike) -> Iterator[tuple[int, str, dict]]:
+  """Yields number, name and object of each line that is not empty."""
+  # Not splitlines, which breaks at characters that JSON has inside strings.
+  for number, line in enumerate(text(path).split("\n"), 1):
+    if line.strip():
+      where = f"{path}, line {number}"
+      yield number, where, parse_object(line, where)
 
 
 def json_object(path: str | os.PathLike) -> dict:

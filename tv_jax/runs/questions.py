@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import json
 import os
 import pathlib
 import zlib
@@ -88,18 +87,15 @@ def load_questions(source: str | os.PathLike) -> tuple[Question, ...]:
     if whole:
       remedy = f"download {SOURCE} to that place, or give another path"
     raise ValueError(f"questions {path} are not there: {remedy}")
-  # Not splitlines, which breaks at characters that JSON has inside strings.
-  lines = reading.text(path).split("\n")
   questions = {}
-  for number, line in enumerate(lines, 1):
-    if line.strip():
-      try:
-        question = _question(json.loads(line), number, path.stem)
-        if question.question_id in questions:
-          raise ValueError(f"question_id {question.question_id} is there twice")
-      except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path}, line {number}: {error}") from error
-      questions[question.question_id] = question
+  for number, where, row in reading.json_lines(path):
+    try:
+      question = _question(row, number, path.stem)
+      if question.question_id in questions:
+        raise ValueError(f"question_id {question.question_id} is there twice")
+    except (ValueError, TypeError) as error:
+      raise ValueError(f"{where}: {error}") from error
+    questions[question.question_id] = question
   if not questions:
     raise ValueError(f"{path} is empty")
   if len({*map(type, questions)}) > 1:  # which have no order

@@ -28,10 +28,10 @@ class Asked(NamedTuple):
 
 def read_asked(folder: pathlib.Path) -> Asked:
   """Reads the target and the prompts in a folder that --write wrote."""
-  lines = _lines(folder / "prompts.jsonl")
+  lines = reading.json_lines(folder / "prompts.jsonl")
   return Asked(
     models.load(folder / "target", "float32"),
-    [raw["prompt"] for _, raw in lines],
+    [raw["prompt"] for _, _, raw in lines],
   )
 
 
@@ -94,7 +94,7 @@ def read_samples(
     }
   )
   which, codes, echoes = [], [], 0
-  for where, raw in _lines(path):
+  for _, where, raw in reading.json_lines(path):
     sample = line(raw, where)
     new, prompt = [*sample["tokens"]], asked.prompts[sample["prompt"]]
     if len(new) < tokens:
@@ -112,11 +112,3 @@ def read_samples(
       f"{path}: all samples begin with their prompt: give new tokens alone"
     )
   return np.array(which), np.array(codes)
-
-
-def _lines(path):
-  """Yields each line's name and value; a line may be empty."""
-  for number, text in enumerate(reading.text(path).splitlines(), 1):
-    if text.strip():
-      where = f"{path}, line {number}"
-      yield where, reading.parse_object(text, where)
