@@ -13,7 +13,7 @@ same command again continues after a stop.
 import pathlib
 
 import jax
-from absl import flags, logging
+from absl import flags
 
 from experiments import experiment as experiment_lib
 from experiments import names, running
@@ -30,7 +30,6 @@ config_flag.define()
 
 def main(arguments: list[str]) -> None:
   """Runs what is left, and makes tables."""
-  logging.set_verbosity(logging.WARNING)
   named = [word for word in arguments if word in NAMES or ":" in word]
   folders = [pathlib.Path(word) for word in arguments if word not in named]
   for folder in folders:
@@ -82,4 +81,4 @@ def plan(experiment: Experiment) -> running.Plan:
 
 
 if __name__ == "__main__":
-  cli.run("experiments", main, config_flag.parse)
+  cli.run("experiments", main, config_flag.parse, arguments=True)

@@ -64,9 +64,8 @@ _SBATCH = flags.DEFINE_string(
 config_flag.define()
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
   """Runs the units; returns 1 if one is not done, or a table not made."""
-  cli.no_arguments(arguments)
   chosen, workdir = _EXPERIMENTS.value, pathlib.Path(_WORKDIR.value).absolute()
   if chosen == ["all"]:
     chosen = [*names.NAMES]

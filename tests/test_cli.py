@@ -26,7 +26,7 @@ def main(arguments):
   finally:
     print("closed")
 sys.argv[0] = "mine"
-cli.run("mine", main)
+cli.run("mine", main, arguments=True)
 """
 
 

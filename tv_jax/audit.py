@@ -11,7 +11,7 @@ With --write and --samples it audits any engine, from what that engine gave.
 import itertools
 import zlib
 
-from absl import flags, logging
+from absl import flags
 
 from tv_jax import tree as tree_lib
 from tv_jax import verifiers
@@ -45,10 +45,8 @@ _SEED = flags.DEFINE_integer("seed", 0, "Of all draws.", 0)
 flags.adopt_module_key_flags(command)
 
 
-def main(arguments) -> int:
+def main() -> int:
   """Prints a line for each case; 1 if one fails."""
-  cli.no_arguments(arguments)
-  logging.set_verbosity(logging.WARNING)
   if command.asked():
     for flag in (_VERIFIERS, _PROPOSALS, _TREES, _KINDS, _ROWS, _BATCH):
       if flags.FLAGS[flag.name].present:

@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 import numpy as np
-from absl import flags, logging
+from absl import flags
 
 from tv_jax import drafting
 from tv_jax.edge import cli, reading
@@ -113,10 +113,8 @@ class Conversation:
     return speech.text
 
 
-def main(arguments: list[str]) -> None:
+def main() -> None:
   """Loads a pair, and talks."""
-  logging.set_verbosity(logging.WARNING)
-  cli.no_arguments(arguments)
   target, draft, kind = choose(_TARGET.value, _DRAFT.value, _KIND.value)
   conversation = Conversation(
     load(draft, target, draft_kind=kind),

@@ -5,7 +5,7 @@ The same command again continues where it was.
 
 import os
 
-from absl import flags, logging
+from absl import flags
 
 from tv_jax import runs
 from tv_jax.edge import cli, config_flag, progress
@@ -25,10 +25,8 @@ _CACHE = flags.DEFINE_string(
 )
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
   """Runs, and writes the report; 1 if every answer failed."""
-  logging.set_verbosity(logging.WARNING)
-  cli.no_arguments(arguments)
   settings = runs.from_config(_CONFIG.value)
   workdir = _WORKDIR.value or os.path.join("runs", settings.experiment)
   runs.keep_programs(_CACHE.value)

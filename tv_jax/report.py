@@ -18,4 +18,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  cli.run("tv_jax.report", main)
+  cli.run("tv_jax.report", main, arguments=True)

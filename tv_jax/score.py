@@ -7,7 +7,7 @@ drafts, each is compared with the first, conversation by conversation.
 
 import pathlib
 
-from absl import flags, logging
+from absl import flags
 
 from tv_jax import distill, probs
 from tv_jax.distill import drafts, scoring
@@ -56,10 +56,8 @@ _DRAFT_TEMPERATURE = flags.DEFINE_float(
 )
 
 
-def main(arguments: list[str]) -> None:
+def main() -> None:
   """Prints the table."""
-  logging.set_verbosity(logging.WARNING)
-  cli.no_arguments(arguments)
   text = first = None
   if _TEXT.value:
     text = distill.read(pathlib.Path(_TEXT.value))

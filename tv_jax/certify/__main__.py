@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from absl import flags, logging
+from absl import flags
 
 from tv_jax import certify, proposals, verifiers
 from tv_jax import tree as tree_lib
@@ -78,10 +78,9 @@ class Row(NamedTuple):
   settings: certify.Settings
 
 
-def main(arguments) -> int:
+def main() -> int:
   """Prints the certificate; 1 if a rule or a proposal fails."""
   started = time.monotonic()
-  cli.no_arguments(arguments)
   if _PROGRAM.value:
     return _certify_program()
   settings = certify.Settings(
@@ -93,7 +92,6 @@ def main(arguments) -> int:
   )
   rows, to_certify = _plan(settings)
   widths = {k for row in rows for k in row.tree.family_sizes}
-  logging.set_verbosity(logging.WARNING)
   jax.config.update("jax_enable_x64", not _F32.value)
   of_proposals, checks = {}, []
   with progress.bar(len(rows) + len(to_certify)) as bar:

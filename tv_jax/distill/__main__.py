@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import pathlib
 
-from absl import flags, logging
+from absl import flags
 
 from tv_jax import distill
 from tv_jax.distill import Training, Writing
@@ -69,10 +69,8 @@ def _settings(kind: type):
   return kind(**{name: _SETTINGS[name].value for name in names})
 
 
-def main(arguments: list[str]) -> None:
+def main() -> None:
   """Makes the draft, and prints how long its chains are."""
-  logging.set_verbosity(logging.WARNING)
-  cli.no_arguments(arguments)
   target, out = _TARGET.value, _OUT.value
   if not target or not out:
     raise ValueError("give --target and --out")

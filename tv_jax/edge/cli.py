@@ -1,33 +1,44 @@
-"""What all commands share: how they start and end, and checks of flags."""
+"""What all commands share: how they start and end."""
 
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from absl import app, flags
+from absl import app, flags, logging
 
 
 def run(
   name: str,
-  main: Callable[[list[str]], int | None],
+  main: Callable[..., int | None],
   parse: Callable[[list[str]], list[str]] = flags.FLAGS,
+  *,
+  arguments: bool = False,
 ) -> None:
   """Runs a command, and exits; SIGTERM is Ctrl-C.
 
   Args:
     name: As it is called after `python -m`.
-    main: Of what is left of the command line, to the exit status. What a user
-      can mend are its ValueErrors and OSErrors: of these the line is enough.
+    main: Returns the exit status. What a user can mend are its ValueErrors and
+      OSErrors: of these the line is enough.
     parse: Reads the flags.
+    arguments: Whether `main` gets a list of what is left of the command line.
   """
 
   def interrupt(number, frame):
     raise KeyboardInterrupt
 
+  def start(argv):
+    logging.set_verbosity(logging.WARNING)
+    if arguments:
+      return main(argv[1:])
+    if argv[1:]:
+      raise ValueError(f"unexpected argument {argv[1]!r}: flags start with --")
+    return main()
+
   signal.signal(signal.SIGTERM, interrupt)
   try:
-    app.run(lambda argv: main(argv[1:]), flags_parser=parse)
+    app.run(start, flags_parser=parse)
   except (flags.Error, ValueError, OSError) as error:
     print(f"{name}: {error}", file=sys.stderr)
   except KeyboardInterrupt:
@@ -35,11 +46,3 @@ def run(
     sys.stdout.flush()
     os._exit(130)  # jaxlib may still be at work, and would crash at an exit
   sys.exit(2)
-
-
-def no_arguments(arguments: Sequence[str]) -> None:
-  """Refuses what is no flag."""
-  if arguments:
-    raise ValueError(
-      f"unexpected argument {arguments[0]!r}: flags start with --"
-    )

@@ -1,6 +1,6 @@
 """Any verifier on recorded cycles: `python -m tv_jax.replay --help`."""
 
-from absl import flags, logging
+from absl import flags
 
 from tv_jax import proposals, replay
 from tv_jax.edge import cli, names, progress, tables
@@ -35,7 +35,6 @@ def main(paths) -> None:
   """Prints a table for each file."""
   if not paths:
     raise ValueError("give the files to replay, as tv_jax.record writes them")
-  logging.set_verbosity(logging.WARNING)
   asked = names.split(_VERIFIERS.value)
   rules = {name: resolve(name) for name in asked or DEFAULT}
   proposal = _PROPOSALS.value
@@ -73,4 +72,4 @@ def _replay(path, cycles, rules):
 
 
 if __name__ == "__main__":
-  cli.run("tv_jax.replay", main)
+  cli.run("tv_jax.replay", main, arguments=True)

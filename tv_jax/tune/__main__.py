@@ -4,7 +4,7 @@ import os
 import pathlib
 import sys
 
-from absl import flags, logging
+from absl import flags
 
 from tv_jax import runs
 from tv_jax.edge import cli, config_flag, tables
@@ -38,10 +38,8 @@ _OUT = flags.DEFINE_string(
 )
 
 
-def main(arguments) -> None:
+def main() -> None:
   """Tunes, prints the table, and writes the files."""
-  cli.no_arguments(arguments)
-  logging.set_verbosity(logging.WARNING)
   out = pathlib.Path(_OUT.value)
   if out.suffix != ".json" or not os.access(out.parent, os.W_OK):
     raise ValueError(f"--out={out}: give a .json file in a folder to write in")
