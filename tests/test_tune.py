@@ -222,6 +222,10 @@ def test_what_is_written_is_read(tuned, tmp_path):
   [
     ({"nodes": 0}, "nodes=0, depth=2, budgets=[0, 5]: give 1 or more"),
     ({"nodes": 500}, "500: Tree("),
+    (
+      {"verifier": "traversal_reference"},
+      "verifier 'traversal_reference' has no stop law to tune by",
+    ),
     ({"prompts": [*PROMPTS, [5]]}, "7 prompts: give 4 or more, no two the"),
   ],
   ids=str,
@@ -229,18 +233,6 @@ def test_what_is_written_is_read(tuned, tmp_path):
 def test_what_is_wrong_is_one_line(pair, changes, message):
   with pytest.raises(ValueError, match=re.escape(message)):
     tune(pair, **{"prompts": PROMPTS} | OPTIONS | changes)
-
-
-def test_a_rule_without_a_stop_law_is_counted(pair):
-  options = {"tree": "kary:2x1", "trace": 8, "max_new_tokens": 8, "ends": ()}
-  run = tv_jax.generate(
-    pair, PROMPTS, verifier="token_level_reference", **options
-  )
-  sample = sampling.of_run(run)
-  accepted = np.concatenate(run.accepted)
-  np.testing.assert_array_equal(sample.worth.sum(axis=1), accepted)
-  kept = run.stops @ run.tree.ancestors / run.cycles
-  np.testing.assert_allclose(sample.worth.mean(axis=0), kept)
 
 
 def test_the_command_keeps_what_is_there(tmp_path):

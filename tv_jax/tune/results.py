@@ -59,7 +59,7 @@ class Tuned:
     rows: All trees, by name.
     plain: Seconds of a token of plain decoding; None if it was not timed.
     check: Realised less expected length in the wide tree's run: 0 within its
-      error; None if the rule has no stop law.
+      error.
     settings: The rule, the proposal, the temperature, and what else files say.
     notes: What to know about these numbers.
   """
@@ -67,7 +67,7 @@ class Tuned:
   name: str
   rows: dict[str, Row]
   plain: float | None
-  check: Estimate | None
+  check: Estimate
   settings: dict
   notes: tuple[str, ...]
 
@@ -111,9 +111,7 @@ class Tuned:
 
   def lines(self) -> list[str]:
     """Returns what to know about the table."""
-    lines = []
-    if self.check:
-      lines.append(f"check: realised - expected = {self.check:+.3f}")
+    lines = [f"check: realised - expected = {self.check:+.3f}"]
     if (first := self.fastest) and self.plain:
       lines.append(
         f"fastest here: {first.name}, {first.speed * self.plain:.2f} times"

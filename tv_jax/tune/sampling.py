@@ -55,14 +55,12 @@ def worth_of(tree: Tree, stop: np.ndarray) -> np.ndarray:
 
 def of_run(run: Generation) -> Sample:
   """Returns the traced cycles of `generate`; items are the prompts' places."""
-  name, tree = run.config.name, run.tree
-  assert isinstance(tree, Tree)
-  assert run.trace is not None
-  if name in run.expected:
-    stop = [trace.panel[name].stop for trace in run.trace]
-  else:  # no stop law: where it stopped
-    stop = [np.eye(len(tree))[trace.node] for trace in run.trace]
+  name, trace = run.config.name, run.trace
+  assert isinstance(run.tree, Tree)
+  assert name is not None
+  assert trace is not None
+  stop = [cycles.panel[name].stop for cycles in trace]
   return Sample(
-    worth_of(tree, np.concatenate(stop)),
+    worth_of(run.tree, np.concatenate(stop)),
     np.repeat(np.arange(len(stop)), [*map(len, stop)]),
   )

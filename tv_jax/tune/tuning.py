@@ -20,7 +20,7 @@ from tv_jax.engine.results import Estimate
 from tv_jax.tree import Tree
 from tv_jax.tune import choosing, sampling
 from tv_jax.tune.results import TUNED, Row, Tuned
-from tv_jax.verifiers import Decide, Verifier
+from tv_jax.verifiers import Verifier
 
 BUDGETS = (8, 16, 32, 64)
 TREES = ("chain:5", "kary:2x5", "eagle")
@@ -39,7 +39,7 @@ def tune(
   *,
   nodes: int = 25,
   depth: int = 5,
-  verifier: Verifier | Decide | str = "traversal",
+  verifier: Verifier | str = "traversal",
   budgets: Sequence[int] = BUDGETS,
   trees: Sequence[str] = TREES,
   template: str = "raw",
@@ -55,7 +55,7 @@ def tune(
       measured on the rest.
     nodes: How many drafted nodes the tree has, without the root.
     depth: How many levels it has at most.
-    verifier: The rule, as in `generate`.
+    verifier: The rule, which needs a stop law.
     budgets: More numbers of nodes to find the best trees for.
     trees: Trees to compare with, by name; those of no fixed nodes, or not for
       the rule, are left out.
@@ -76,6 +76,11 @@ def tune(
       f"nodes={nodes}, depth={depth}, budgets={budgets}: give 1 or more"
     )
   rule = verifiers.resolve(verifier)
+  if not rule.offers:
+    raise ValueError(
+      f"verifier {rule.name!r} has no stop law to tune by: give a"
+      " Verifier(offers=..)"
+    )
   resolved = {name: tree_lib.resolve(name) for name in trees}
   compared = {
     name: tree
@@ -107,6 +112,7 @@ def tune(
     )
   say(f"decoding {len(asked)} prompts with {wide!r}")
   run = decode_all(pair, config, asked)
+  assert run.check
   tuning, others = sampling.of_run(run).halves()
   best = choosing.best(wide, tuning.worth.mean(axis=0), depth)
 
