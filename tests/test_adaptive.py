@@ -28,7 +28,7 @@ def by_largest(laws, worth, most):
   """
   table = jnp.array([[0.2, 0.15], [0.5, 0.45], [0.9, 0.1]], worth.dtype)
   largest = jnp.max(laws, axis=-1)
-  row = (largest >= 0.4).astype(int) + (largest >= 0.7)
+  row = sum((largest >= step).astype(jnp.int32) for step in (0.4, 0.7))
   return worth[:, None] * table[row, :most]
 
 
