@@ -105,7 +105,7 @@ class Tuned:
         speeds = _speeds(row.seconds or np.nan, row.speed, self.plain)
         cells += [estimate(row.decoded, ".3f"), *speeds]
       speeds = _speeds(self.plain, 1 / self.plain, self.plain)
-      rows.insert(0, ["plain", *[tables.NOTHING] * 4, *speeds])
+      rows.insert(0, ["plain", *[tables.NOTHING] * 5, *speeds])
     what = "{verifier} with {proposal} at temperature {temperature:g}"
     return tables.Table(what.format_map(self.settings), [], header, rows)
 
