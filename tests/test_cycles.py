@@ -112,6 +112,7 @@ def test_a_file_that_is_cut_short_is_refused(tmp_path):
 # Any rule on them, and the command.
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs" / "replay.md"
+BARE = VERIFIERS["token_level_reference"]
 
 
 @pytest.fixture
@@ -138,9 +139,21 @@ def test_lengths_are_those_of_the_rule(cycles, monkeypatch):
   assert done == [5, 5, 2]
 
 
-def test_a_rule_without_a_stop_law_is_refused(cycles):
-  with pytest.raises(ValueError, match="'token_level_reference' has no stop"):
-    replay.expected_lengths("token_level_reference", cycles)
+def test_a_rule_without_a_stop_law_is_run(cycles):
+  wanted = replay.expected_lengths("token_level", cycles)
+  runs = 400
+  own = replay.expected_lengths(BARE, cycles, coins=runs)
+  assert (own != wanted).any()
+  # A length is within [1, 3]: its deviation is at most 1.
+  assert (abs(own - wanted) < 5 / runs**0.5).all()
+
+  def far(*arguments):
+    made = BARE.decide(*arguments)
+    return dataclasses.replace(made, node=made.node + 99)
+
+  # What is no decision is a plain step, as in runs.
+  own = replay.expected_lengths(far, cycles, coins=2)
+  np.testing.assert_array_equal(own, 1)
 
 
 def test_rules_are_paired_with_the_one_that_ran(cycles):
@@ -152,7 +165,7 @@ def test_rules_are_paired_with_the_one_that_ran(cycles):
     item=item,
   )
   found = {"block": np.full(12, 1.5), "traversal": np.full(12, 2.002)}
-  table = report.table(ran, found)
+  table = report.table(ran, found, dict.fromkeys(found, "stop law"))
   columns = [*zip(*table.rows, strict=True)]
   assert columns[2] == ("-0.5020 ± 0.0000", tables.NOTHING)
   # Clustered, two items that agree would leave no error.
@@ -161,23 +174,27 @@ def test_rules_are_paired_with_the_one_that_ran(cycles):
 
 
 RULE = """
-import dataclasses
 from tv_jax.verifiers import VERIFIERS
 
-rule = dataclasses.replace(VERIFIERS["token_level"], name="mine")
+def decide(tree, proposal, tokens, q, p, eta):
+  rule = VERIFIERS["token_level"]
+  return rule.decide(tree, proposal, tokens, q, p, eta)
 """
 
 
+def run(folder, *arguments):
+  write(folder / "a.npz")
+  (folder / "mine.py").write_text(RULE)
+  return commands.run(*arguments, program="tv_jax.replay", cwd=folder)
+
+
 def test_the_command_prints_a_table(tmp_path):
-  write(tmp_path / "a.npz")
-  (tmp_path / "mine.py").write_text(RULE)
-  rules = "--verifiers=token_level,mine:rule"
-  done = commands.run("a.npz", rules, program="tv_jax.replay", cwd=tmp_path)
+  rules = "--verifiers=token_level,mine:decide"
+  done = run(tmp_path, "a.npz", rules, "--coins=9")
   assert done.returncode == 0, done.stderr
   assert "a.npz: 3 cycles of 3 items, without_replacement" in done.stdout
-  (length,) = re.findall(r"token_level +│ (.*?) +│", done.stdout)
-  (same,) = re.findall(r"mine:rule +│ (.*?) +│", done.stdout)
-  assert length == same
+  assert re.search(r"mine:decide .* 9 runs", done.stdout)
+  assert re.search(r"token_level .* stop law", done.stdout)
 
 
 @pytest.mark.parity

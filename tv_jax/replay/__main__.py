@@ -10,15 +10,24 @@ from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit, resolve
 _VERIFIERS = flags.DEFINE_string(
   "verifiers",
   None,
-  f"Rules to replay: {', '.join(VERIFIERS)}, or package.module:name of a"
-  f" `Verifier` with a stop law. Default: those of {', '.join(DEFAULT)} that"
-  " suit the tree.",
+  f"Rules to replay: {', '.join(VERIFIERS)}, or package.module:function, a"
+  f" `decide` or a `Verifier`. Default: those of {', '.join(DEFAULT)} that suit"
+  " the tree.",
 )
 _PROPOSALS = flags.DEFINE_string(
   "proposals",
   None,
   "How siblings were drawn, one package.module:name, where a file names a"
   " proposal of one's own.",
+)
+_COINS = flags.DEFINE_integer(
+  "coins",
+  64,
+  "Runs on each cycle of a rule that has no stop law.",
+  lower_bound=1,
+)
+_SEED = flags.DEFINE_integer(
+  "seed", 0, "Seed of these runs' coins.", lower_bound=0
 )
 
 
@@ -46,15 +55,18 @@ def main(paths) -> None:
 
 def _replay(path, cycles, rules):
   """Prints the table of one file."""
-  lengths = {}
+  lengths, by = {}, {}
   with progress.bar(len(rules) * len(cycles)) as bar:
     for name, rule in rules.items():
       try:
-        lengths[name] = replay.expected_lengths(rule, cycles, bar.advance)
+        lengths[name] = replay.expected_lengths(
+          rule, cycles, coins=_COINS.value, seed=_SEED.value, tick=bar.advance
+        )
       except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+      by[name] = "stop law" if rule.offers else f"{_COINS.value} runs"
   print(report.describe(path, cycles))
-  tables.show([report.table(cycles, lengths)])
+  tables.show([report.table(cycles, lengths, by)])
   if line := report.check(cycles, lengths):
     print(line)
 

@@ -7,15 +7,18 @@ from tv_jax.engine.results import Estimate
 from tv_jax.replay.cycles import Cycles
 
 
-def table(cycles: Cycles, lengths: dict[str, np.ndarray]) -> tables.Table:
+def table(
+  cycles: Cycles, lengths: dict[str, np.ndarray], by: dict[str, str]
+) -> tables.Table:
   """Makes a table with a row for each rule.
 
   Args:
     cycles: What they were computed on.
     lengths: [C] by rule. All are compared with the rule that ran, or the first.
+    by: How each was found.
   """
   base = cycles.verifier if cycles.verifier in lengths else next(iter(lengths))
-  header = ["verifier", "expected length", f"minus {base}"]
+  header = ["verifier", "expected length", f"minus {base}", "by"]
   rows = []
   for name, length in lengths.items():
     gain = tables.NOTHING
@@ -23,7 +26,7 @@ def table(cycles: Cycles, lengths: dict[str, np.ndarray]) -> tables.Table:
       difference = length - lengths[base]
       gain = f"{Estimate.clustered(difference, cycles.item):+.4f}"
     mean = f"{Estimate.clustered(length, cycles.item):.4f}"
-    rows.append([name, mean, gain])
+    rows.append([name, mean, gain, by[name]])
   return tables.Table("", [], header, rows)
 
 
