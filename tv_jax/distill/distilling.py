@@ -158,23 +158,25 @@ def distill(
       draft_temperature=heat,
     )
 
-  steps, lengths = settings.steps, ""
+  lengths = ""
 
-  def tell(number, trained, loss):
+  def tell(number, total, trained, values):
     nonlocal lengths
+    loss = float(values["loss"])
     if not math.isfinite(loss):
       raise ValueError(
         f"the loss is {loss} after step {number}: lower the rate"
       )
-    if number % SCORE == 0 and number < steps:
+    if number % SCORE == 0 and number < total:
       mean = score(trained).lengths["traversal"][-1].mean
       lengths = f", held out {mean:.3f} tokens"
-    say("training", number, steps, f"loss {loss:.3f}{lengths}")
+    say("training", number, total, f"loss {loss:.3f}{lengths}")
 
   known = Known.of(draft.params, draft.module.config)
   laws = known.columns(passes.unembedding(target.params))
   shape = Shape.of([text[i] for i in kept], settings.depth)
   roots = settings.roots or (ROOTS if settings.kind == "dspark" else 0)
+  steps = settings.steps
   digest = hashlib.sha256(disk.to_bytes(about)).hexdigest()[:8]
   name = f"{out.name}-{digest}"
   with contextlib.ExitStack() as resources:
@@ -187,12 +189,14 @@ def distill(
       functools.partial(
         data.step_rows, corpus, kept, settings.rows, settings.seed, shape.T
       ),
-      settings.rate,
+      training.ramp(
+        steps, steps * 6 // 10, settings.rate, max(1, min(50, steps // 10))
+      ),
       steps,
       folder / f"{name}.npz",
       (laws.astype("float32"), draft.borrowed),
-      SAVE,
-      tell,
+      save_every=SAVE,
+      say=tell,
     )
   scores = score(trained)
   drafts.save(out, draft._replace(trained=trained))

@@ -28,8 +28,8 @@ def loss(
   trained,
   key,
   rows: Rows,
-) -> jax.Array:
-  """Returns the loss of some conversations.
+) -> tuple[jax.Array, dict]:
+  """Returns the loss of some conversations, and nothing more to log.
 
   It is KL(p, q) up to what does not depend on q, summed over the levels.
 
@@ -58,7 +58,7 @@ def loss(
       value += _SURE * unsure(step.sure, overlap(step.log_p, step.log_q))
     inside = step.place < rows.end[:, None]
     total += jnp.sum(jnp.where(inside, value, 0)) / count
-  return total
+  return total, {}
 
 
 def choose_roots(most: int, W: int, rows: Rows, key) -> jax.Array:

@@ -29,21 +29,29 @@ def _dimensions(path, leaf) -> MuonDimensionNumbers | None:
   return None
 
 
-def optimizer(rate: float, steps: int) -> optax.GradientTransformation:
-  """Makes Muon for the matrices inside the layers, and AdamW for all else.
+def ramp(steps: int, decay: int, rate: float, warmup: int) -> optax.Schedule:
+  """Returns a rate that goes up, along and down to 0, all straight.
 
-  The learning rate goes up to `rate`, along and down to 0, all straight.
+  Args:
+    steps: In all.
+    decay: The last so many of them, in which the rate falls.
+    rate: The highest.
+    warmup: The first so many, in which it rises.
   """
-  warmup, decay = max(1, min(50, steps // 10)), steps * 6 // 10
   parts = [
     optax.linear_schedule(0.0, rate, warmup),
     optax.constant_schedule(rate),
     optax.linear_schedule(rate, 0.0, decay),
   ]
+  return optax.join_schedules(parts, [warmup, steps - decay])
+
+
+def optimizer(rate: optax.Schedule) -> optax.GradientTransformation:
+  """Makes Muon for the matrices inside the layers, and AdamW for all else."""
   return optax.chain(
     optax.clip_by_global_norm(1.0),
     optax.contrib.muon(
-      optax.join_schedules(parts, [warmup, steps - decay]),
+      rate,
       weight_decay=0.1,
       # Steps as long as Adam's, so that one rate serves both.
       consistent_rms=0.2,
@@ -66,12 +74,13 @@ def train(
   params: dict,
   key: jax.Array,
   rows: Callable[[int], Any],
-  rate: float,
+  rate: optax.Schedule,
   steps: int,
   path: pathlib.Path,
-  frozen: tuple,
-  save_every: int,
-  say: Callable[[int, dict, float], None],
+  frozen: tuple = (),
+  *,
+  save_every: int = 100,
+  say: Callable[[int, int, dict, dict], None],
 ) -> dict:
   """Trains, or continues where a run was stopped.
 
@@ -79,21 +88,22 @@ def train(
   that was killed ends in the same weights as one that was not.
 
   Args:
-    loss: (*frozen, params, key, rows) to the loss.
+    loss: (*frozen, params, key, rows) to (loss, {name: value to log}).
     params: The initial parameters.
     key: Where all random numbers of the steps come from.
     rows: What a step reads, by its number; the first is 0.
-    rate: The highest learning rate.
+    rate: The learning rate, by step.
     steps: How many there are.
     path: The checkpoint's file.
     frozen: Parameters that are not trained.
     save_every: Steps between checkpoints.
-    say: Is told after each step: its number, the parameters and the loss.
+    say: Is told after each step: its number, of how many, the parameters, and
+      the values to log.
 
   Returns:
     The trained parameters.
   """
-  tool = optimizer(rate, steps)
+  tool = optimizer(rate)
   state = params, tool.init(params)
   leaves, structure = jax.tree.flatten(state)
   done = 0
@@ -107,16 +117,18 @@ def train(
   def step(state, frozen, key, rows):
     params, memory = state
     of = functools.partial(loss, *frozen)
-    value, slope = jax.value_and_grad(of)(params, key, rows)
+    (value, seen), slope = jax.value_and_grad(of, has_aux=True)(
+      params, key, rows
+    )
     with _lenient():
       change, memory = tool.update(slope, memory, params)
       params = optax.apply_updates(params, change)
-    return (params, memory), value
+    return (params, memory), {"loss": value, **seen}
 
   for number in range(done + 1, steps + 1):
     step_key = jax.random.fold_in(key, number - 1)
-    state, value = step(state, frozen, step_key, rows(number - 1))
-    say(number, state[0], float(value))
+    state, seen = step(state, frozen, step_key, rows(number - 1))
+    say(number, steps, state[0], seen)
     if number % save_every == 0 or number == steps:
       with disk.whole(path) as file:
         np.savez(file, *map(np.asarray, jax.tree.leaves(state)), done=number)
