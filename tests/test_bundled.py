@@ -1,11 +1,14 @@
 """The models and the questions that are shipped."""
 
 import pathlib
+import random
 
 import numpy as np
 import pytest
 
 import tv_jax
+from bundled import tasks
+from bundled.tasks import conversation
 from tv_jax.edge import reading
 from tv_jax.models import tokenizers
 from tv_jax.runs import questions as questions_lib
@@ -58,10 +61,29 @@ def test_what_is_bundled_has_a_name_that_is_no_place(tmp_path):
     assert str(BUNDLED) not in path.read_text()
 
 
-def test_trees_are_tuned_on_no_question_of_minibench():
-  asked, tuning = (
-    {(one.task, one.turns) for one in questions_lib.load_questions(name)}
-    for name in ("minibench", "tuning")
-  )
-  assert (len(asked), len(tuning)) == (96, 192)
-  assert asked.isdisjoint(tuning)
+@pytest.mark.parametrize("name", ["minibench", "tuning"])
+def test_what_is_bundled_is_what_the_generator_makes(name):
+  text = (reading.BUNDLED / f"{name}.jsonl").read_text(encoding="utf-8")
+  assert text == tasks.lines(getattr(tasks, name)())
+
+
+def test_training_tuning_and_minibench_share_no_question():
+  """By construction: the side is a function of the facts alone."""
+  rng = random.Random("test")
+  sides = {
+    "training": [
+      tasks.generate(task, rng) for task in tasks.TASKS for _ in range(400)
+    ],
+    "tuning": tasks.tuning(),
+    "minibench": tasks.minibench(),
+  }
+  for name, side in sides.items():
+    assert {*map(conversation.held_out, side)} == {name != "training"}
+  turns = [{talk.turns[0] for talk in side} for side in sides.values()]
+  assert len(set.union(*turns)) == sum(map(len, turns))
+  facts = [
+    {(talk.category, talk.facts) for talk in sides[name]}
+    for name in ("tuning", "minibench")
+  ]
+  assert [*map(len, facts)] == [192, 96]
+  assert facts[0].isdisjoint(facts[1])

@@ -7,7 +7,8 @@ import re
 import tv_jax
 
 PACKAGE = pathlib.Path(tv_jax.__file__).parent
-BESIDE = ("configs", "experiments", "launch", "benchmarks", "examples", "tests")
+BESIDE = ("bundled", "configs", "experiments", "launch", "benchmarks", "tests")
+BESIDE += ("examples",)
 
 
 def imported(path):

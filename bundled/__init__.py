@@ -1,0 +1,1 @@
+"""Makes the questions of MiniBench, and those that trees are tuned on."""
