@@ -1,1 +1,1 @@
-"""Makes the questions of MiniBench, and those that trees are tuned on."""
+"""Makes the content of tv_jax/assets/bundled: `python -m bundled --help`."""

@@ -1,6 +1,6 @@
 """Six small tasks in plain language whose answers can be scored.
 
-The bundled models were trained on them, and MiniBench asks them. Every text is
+The bundled models are trained on them, and MiniBench asks them. Every text is
 made from a seed; nothing is read from anywhere.
 """
 

@@ -1,0 +1,92 @@
+"""Rows of whole conversations, each row a pure function of seed and step."""
+
+import random
+from typing import NamedTuple
+
+import numpy as np
+import tokenizers
+
+from bundled import tasks, tokens
+from bundled.settings import LENGTH, PROMPT_WEIGHT, SOURCE_ROWS, SOURCE_WEIGHT
+from bundled.tasks.conversation import Conversation
+
+# After so many conversations that did not fit, source text fills a row up.
+_MISSES = 4
+
+
+class Corpus(NamedTuple):
+  """Where rows come from."""
+
+  tokenizer: tokenizers.Tokenizer
+  source: np.ndarray  # all tokens of the source text
+
+
+def rows(
+  corpus: Corpus, stage: str, step: int, count: int
+) -> dict[str, np.ndarray]:
+  """Makes the `count` rows of one step of one stage of training.
+
+  Returns:
+    Arrays [B, T]. `tokens`; `positions` in the token's document; `document`,
+    its number in the row, -1 where there is padding; `weights`, how much the
+    prediction of the next token counts; `answer`, 1 where it is an answer's.
+  """
+  seeds = [f"0/{stage}/{step}/{i}" for i in range(count)]
+  several = [_row(corpus, random.Random(seed)) for seed in seeds]
+  return {name: np.stack([row[name] for row in several]) for name in several[0]}
+
+
+def _row(corpus, rng):
+  source = corpus.source
+  documents, room, misses = [], LENGTH, 0
+  alone = rng.random() < SOURCE_ROWS
+  if alone and len(source) > room:
+    misses = _MISSES
+  while misses < _MISSES:
+    task = rng.choice(list(tasks.TASKS))
+    ids, answer = encode(corpus.tokenizer, tasks.generate(task, rng))
+    if len(ids) > room:
+      misses += 1
+      continue
+    documents.append((ids, np.where(answer, 1.0, PROMPT_WEIGHT), answer))
+    room -= len(ids)
+  if room > 1 and len(source) > room:
+    start = rng.randrange(len(source) - room)
+    ids = np.concatenate([[tokens.BOS], source[start : start + room - 1]])
+    weights = np.full(room, SOURCE_WEIGHT)
+    documents.append((ids, weights, np.zeros(room, bool)))
+  return _pack(documents)
+
+
+def _pack(documents):
+  """Puts documents one after the other, then padding."""
+  row = {
+    "tokens": np.full(LENGTH, tokens.PAD, np.int32),
+    "positions": np.zeros(LENGTH, np.int32),
+    "document": np.full(LENGTH, -1, np.int32),
+    "weights": np.zeros(LENGTH, np.float32),
+    "answer": np.zeros(LENGTH, np.float32),
+  }
+  start = 0
+  for i, (ids, weights, answer) in enumerate(documents):
+    end = start + len(ids)
+    row["tokens"][start:end] = ids
+    row["positions"][start:end] = np.arange(len(ids))
+    row["document"][start:end] = i
+    # Of the next token: shifted by one, nothing to predict at the end.
+    row["weights"][start : end - 1] = weights[1:]
+    row["answer"][start : end - 1] = answer[1:]
+    start = end
+  return row
+
+
+def encode(
+  tokenizer: tokenizers.Tokenizer, conversation: Conversation
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns a conversation's tokens, and which of them are an answer's."""
+  ids, answer = [], []
+  for text, is_answer in tokens.texts(conversation):
+    piece = tokenizer.encode(text, add_special_tokens=False).ids
+    ids += piece
+    answer += [is_answer] * len(piece)
+  return np.array(ids, np.int32), np.array(answer)

@@ -1,0 +1,78 @@
+"""What the models are trained to do, one stage of it, and what is written."""
+
+import dataclasses
+import functools
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import optax
+from absl import logging
+
+from bundled import data
+from bundled.settings import Schedule
+from tv_jax import models
+from tv_jax.distill import training
+from tv_jax.models import cache as caches
+from tv_jax.models import decoder, mask
+from tv_jax.models.config import Config
+from tv_jax.models.model import init
+
+# Steps between lines of the log.
+_LOG = 10
+
+
+def loss(config: Config, params: dict, key: jax.Array, rows: dict):
+  """Returns the nats of each next token, weighted; to log, those of answers."""
+  del key
+  document, read = rows["document"], rows["tokens"]
+  same = document[:, :, None] == document[:, None, :]
+  before = jnp.tri(document.shape[1], dtype=bool)[None]
+  seen = jnp.where(same & before, 0.0, mask.HIDDEN)
+  cache = caches.empty(config, *read.shape)
+  logits, *_ = decoder.Decoder(config).apply(
+    {"params": params}, read, rows["positions"], seen, cache
+  )
+  following = jnp.roll(read, -1, axis=1)
+  nats = optax.softmax_cross_entropy_with_integer_labels(logits, following)
+
+  def mean(weights):
+    return jnp.sum(nats * weights) / jnp.maximum(jnp.sum(weights), 1.0)
+
+  return mean(rows["weights"]), {"answer": mean(rows["answer"])}
+
+
+def train(
+  stage: str,
+  config: Config,
+  key: jax.Array,
+  corpus: data.Corpus,
+  schedule: Schedule,
+  path: pathlib.Path,
+) -> dict:
+  """Trains what is called `stage`, or goes on; see `distill.training.train`."""
+
+  def say(number, total, _, seen):
+    if number % _LOG == 0 or number == total:
+      values = {name: round(float(value), 5) for name, value in seen.items()}
+      logging.info("%s, step %d of %d: %s", stage, number, total, values)
+
+  return training.train(
+    functools.partial(loss, config),
+    init(key, decoder.Decoder(config)),
+    jax.random.fold_in(key, 1),  # not the key of the initial parameters
+    lambda step: data.rows(corpus, stage, step, schedule.rows),
+    schedule.learning_rate(),
+    schedule.steps + schedule.again,
+    path,
+    say=say,
+  )
+
+
+def export(directory: pathlib.Path, config: Config, params: dict) -> None:
+  """Writes a model in bfloat16, as Hugging Face."""
+  config = dataclasses.replace(config, dtype="bfloat16")
+  params = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), params)
+  module = decoder.Decoder(config)
+  model = models.Model(module=module, params=params, source="trained")
+  models.save(directory, model)
