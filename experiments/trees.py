@@ -5,8 +5,8 @@ drafts. Both are compared with the second rule on the first tree of a list.
 
 `frontier` goes past the paper, at equal numbers of drafted nodes and five
 levels at most: the paper's tree, and the trees that `tv_jax.tune` chose for the
-bundled drafts on other questions (bundled/README.md): those of SmolLM2's head
-on half of the everyday ones, so use --config=configs/smollm2.py:paper.
+bundled drafts on other questions (README.md beside them): those of SmolLM2's
+head on half of the everyday ones, so use --config=configs/smollm2.py:paper.
 
 `drafts` has what drafts of 2026 are published with, a chain of seven that is
 verified token by token, and the paper's trees. Several configs of one target
