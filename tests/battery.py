@@ -38,8 +38,6 @@ TREES = {
   "figure 1": FIGURE_1,
   "eagle": tree_lib.EAGLE_SPARSE,
   "chain": CHAIN,
-  "binary": tree_lib.kary(2, 3),
-  "branching": tree_lib.branching([4, 2, 1]),
 }
 NODES = max(len(t) for t in TREES.values())
 WIDTH = 4
@@ -83,9 +81,6 @@ def _table():
 
 
 RULES = dict(_table())
-WITH_OFFERS = [name for name, case in RULES.items() if case.rule.offers]
-# Of all proposals, on all trees.
-TREE_RULES = [name for name in WITH_OFFERS if RULES[name].trees is TREES]
 
 
 @jax.tree_util.register_dataclass
@@ -104,10 +99,6 @@ class Lanes:
   def __getitem__(self, index):
     return jax.tree.map(lambda array: array[index], self)
 
-  def repeat(self, times):
-    """Each lane `times` times, one after the other."""
-    return self[np.repeat(np.arange(len(self)), times)]
-
 
 class Results(NamedTuple):
   """Decisions and stop laws, as arrays with a leading lane axis."""
@@ -123,33 +114,35 @@ def chosen_proposal(which):
   """The proposal in this place of PROPOSALS; the place may be traced."""
 
   def laws(q_at, rest, exists):
-    options = [own.laws(q_at, rest, exists) for own in PROPOSALS.values()]
-    return jax.tree.map(lambda *ways: jnp.stack(ways)[which], *options)
+    options = [each.laws(q_at, rest, exists) for each in PROPOSALS.values()]
+    return jax.tree.map(lambda *laws: jnp.stack(laws)[which], *options)
 
   return dataclasses.replace(PROPOSALS[WOR], laws=laws, rest_from=0)
 
 
 def judge(rule, t, proposal, *draft):
   """A decision, and the law of it; zeros of a rule that has none."""
-  made = rule.decide(t, proposal, *draft)
-  stop = jnp.zeros_like(made.accept)
+  decision = rule.decide(t, proposal, *draft)
+  stop = jnp.zeros_like(decision.accept)
   if rule.offers:
     stop = rule.stop_law(t, proposal, *draft[:-1])
-  return Results(made.node, made.residual, made.accept, made.fault, stop)
+  return Results(
+    decision.node, decision.residual, decision.accept, decision.fault, stop
+  )
 
 
 @functools.cache
-def program(name, t, proposal=None):
+def program(name, t):
   """The compiled rule; without a tree it takes a topology."""
   case = RULES[name]
-  if len(case.proposals) == 1:
-    (proposal,) = case.proposals
 
-  def one(topology, which, *draft):
-    own = chosen_proposal(which) if proposal is None else PROPOSALS[proposal]
-    return judge(case.rule, topology if t is None else t, own, *draft)
+  def judge_lane(topology, which, *draft):
+    proposal = chosen_proposal(which)
+    if len(case.proposals) == 1:
+      proposal = PROPOSALS[case.proposals[0]]
+    return judge(case.rule, topology if t is None else t, proposal, *draft)
 
-  return jax.jit(jax.vmap(one, (None, 0, 0, 0, 0, 0)))
+  return jax.jit(jax.vmap(judge_lane, (None, 0, 0, 0, 0, 0)))
 
 
 def padded(array, length, value: float = 0, axis=0):
@@ -175,7 +168,7 @@ def traced(t, nodes=NODES, width=WIDTH):
   )
 
 
-def run(rule, t, lanes, eta, proposal=None):
+def run(rule, t, lanes, eta):
   """Every lane through the rule: Results."""
   draft = lanes.tokens, lanes.q, lanes.p, np.asarray(eta, lanes.p.dtype)
   as_arrays, topology = RULES[rule].traced, None
@@ -186,10 +179,10 @@ def run(rule, t, lanes, eta, proposal=None):
       padded(array, NODES, fill, axis=1)
       for array, fill in zip(draft, fills, strict=True)
     ]
-  call, parts = program(rule, None if as_arrays else t, proposal), []
+  call, parts = program(rule, None if as_arrays else t), []
   for start in range(0, len(lanes), LANES):
-    own = slice(start, start + LANES)
-    part = [padded(array[own], LANES) for array in (lanes.which, *draft)]
+    rows = slice(start, start + LANES)
+    part = [padded(array[rows], LANES) for array in (lanes.which, *draft)]
     parts.append(jax.tree.map(np.asarray, call(topology, *part)))
   whole = jax.tree.map(
     lambda *arrays: np.concatenate(arrays)[: len(lanes)], *parts
@@ -301,25 +294,18 @@ def assert_agrees(t, draft, method, eta, results, lane):
   expected[list(tossed)] = [float(x) for x in tossed.values()]
   # A node that cannot be entered may be skipped instead of offered.
   expected[(expected == 0) & (accept == NOT_OFFERED)] = NOT_OFFERED
-  for name, one, other in (
+  for name, ours, theirs in (
     ("residual", results.residual[lane], floats([residual])[0]),
     ("accept", accept, expected),
   ):
-    error = np.abs(one - other).max()
+    error = np.abs(ours - theirs).max()
     assert error <= 1e-12, f"{name}: {error} in {draft} at coins {eta}"
 
 
-def assert_oracle_agrees(rule, t, drafts, proposal=None):
-  method = RULES[rule].method
-  coins = aims(t)
-  lanes = as_lanes(drafts)
-  results = run(
-    rule,
-    t,
-    lanes.repeat(len(t)),
-    np.tile(coins, (len(drafts), 1)),
-    proposal=proposal,
-  )
+def assert_oracle_agrees(rule, t, drafts):
+  method, coins = RULES[rule].method, aims(t)
+  lanes = as_lanes(drafts)[np.repeat(np.arange(len(drafts)), len(t))]
+  results = run(rule, t, lanes, np.tile(coins, (len(drafts), 1)))
   assert not results.fault.any()
   for case, draft in enumerate(drafts):
     for aim in range(len(t)):
@@ -343,40 +329,8 @@ def all_drafts(t, proposal, language):
   return np.array([float(chance) for chance, _ in pairs]), [d for _, d in pairs]
 
 
-def random_lanes(rng, t, count, only=NAMES):
-  """Of at most 64 drafts at random, some of them more than once."""
-  own = random.Random(int(rng.integers(1 << 30)))
-  lanes = as_lanes(
-    [random_draft(own, t, only[i % len(only)]) for i in range(min(count, 64))]
-  )
-  return lanes[np.arange(count) % len(lanes)]
-
-
-def assert_same(one, other):
-  np.testing.assert_array_equal(one.node, other.node)
-  np.testing.assert_array_equal(one.fault, other.fault)
-  # The paper offers a node that cannot be entered, with a threshold of 0.
-  for results in (one, other):
-    results.accept[results.accept == 0] = NOT_OFFERED
-  np.testing.assert_allclose(one.accept, other.accept, atol=1e-12, rtol=0)
-  np.testing.assert_allclose(one.residual, other.residual, atol=1e-12, rtol=0)
-  if one.stop.any() and other.stop.any():
-    np.testing.assert_allclose(one.stop, other.stop, atol=1e-12, rtol=0)
-
-
 def poisoned(lanes, name, row, column):
   """The lanes with one entry, or (column None) one row, of one law a NaN."""
   laws = getattr(lanes, name).copy()
   laws[:, row, slice(None) if column is None else column] = np.nan
   return dataclasses.replace(lanes, **{name: laws})
-
-
-def hardened(rng, lanes):
-  """Laws as models give them: most of the mass on a token, tiny tails."""
-
-  def harden(law):
-    power = rng.choice([1, 4, 12], (*law.shape[:2], 1))
-    law = (law.astype(np.float32) + np.float32(1e-9)) ** power
-    return (law / law.sum(axis=2, keepdims=True)).astype(np.float32)
-
-  return dataclasses.replace(lanes, q=harden(lanes.q), p=harden(lanes.p))

@@ -414,28 +414,18 @@ def target_output_law(parents, language):
   return continuation_law(language[1], (), max(depths(parents)) + 1)
 
 
-def expected_length(parents, proposal, language, method):
-  """Tokens gained in one cycle, the bonus token included."""
-  depth = depths(parents)
-  return sum(
-    chance * stop * (depth[node] + 1)
-    for chance, draft in drafts(parents, proposal, language)
-    for node, stop in stop_law(draft, method).items()
-  )
-
-
 def random_language(rng, vocabulary, denominator=12, zeros=0.2):
   """Laws that depend on the whole context, from a `random.Random`."""
 
   def law_of_length(seed):
     @functools.cache
     def law(context):
-      own = type(rng)(f"{seed} {context}")
+      dice = type(rng)(f"{seed} {context}")
       weights = [
-        0 if own.random() < zeros else own.randint(1, denominator)
+        0 if dice.random() < zeros else dice.randint(1, denominator)
         for _ in range(vocabulary)
       ]
-      weights[own.randrange(vocabulary)] += 1
+      weights[dice.randrange(vocabulary)] += 1
       return norm([Fraction(w) for w in weights])
 
     return law

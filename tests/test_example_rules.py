@@ -12,7 +12,7 @@ import pytest
 from examples import gated
 from examples.rules import gbv, ot_traversal, pairs
 from tests import battery, quick
-from tests.battery import CHAIN, HIGH, IID, LOPSIDED, WOR, Case
+from tests.battery import CHAIN, IID, WOR, Case
 from tv_jax import certify
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import PROPOSALS, WITHOUT_REPLACEMENT
@@ -58,29 +58,10 @@ def test_it_is_lossless(rule, proposal, tree, x64):
 )
 def test_on_a_chain_it_is_block_verification(x64, monkeypatch, rule):
   """Coin for coin, and by its stop law."""
-  drawn = rule.proposals or (*PROPOSALS,)
-  monkeypatch.setitem(battery.RULES, "it", Case(rule, "block", {}, drawn))
-  rng, size = np.random.default_rng(0), 512
-  lanes = battery.random_lanes(rng, CHAIN, size, drawn)
-  eta = rng.random((size, len(CHAIN))) ** rng.choice([0.1, 1, 3], (size, 1))
-  for coins in (eta, np.full_like(eta, HIGH)):
-    decisions = (
-      battery.run(name, CHAIN, lanes, coins) for name in ("it", "block")
-    )
-    battery.assert_same(*decisions)
-
-
-@pytest.mark.long
-def test_ot_traversal_of_a_traced_tree_is_that_of_a_known_one(x64, monkeypatch):
-  for name, traced in (("known", False), ("traced", True)):
-    case = Case(FEW_PAIRS, "", {}, (WOR,), traced)
-    monkeypatch.setitem(battery.RULES, name, case)
-  rng = np.random.default_rng(1)
-  lanes = battery.random_lanes(rng, LOPSIDED, 256, [WOR])
-  eta = rng.random((256, len(LOPSIDED))) ** 2
-  battery.assert_same(
-    *(battery.run(name, LOPSIDED, lanes, eta) for name in ("known", "traced"))
-  )
+  case = Case(rule, "block", {}, rule.proposals)
+  monkeypatch.setitem(battery.RULES, rule.name, case)
+  drafts = battery.random_drafts(rule.name, CHAIN, 64, seed=0)
+  battery.assert_oracle_agrees(rule.name, CHAIN, drafts)
 
 
 # Planted faults.
