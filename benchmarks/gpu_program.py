@@ -45,14 +45,14 @@ def why_not() -> str:
   return ""
 
 
-def mesh(target: str = "h200", devices: int = 1) -> jax.sharding.Mesh:
-  """A mesh of imagined devices, its one axis named "x"."""
+def mesh(target: str = "h200") -> jax.sharding.Mesh:
+  """A mesh of one imagined device."""
   description = topologies.get_topology_desc(
     platform="cuda",
     target_config=(TARGETS / f"{target}.txtpb").read_text(),
-    topology=f"1x{devices}x1",
+    topology="1x1x1",
   )
-  return topologies.make_mesh(description, (devices,), ("x",))
+  return topologies.make_mesh(description, (1,), ("x",))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -128,28 +128,24 @@ class Program:
 
 
 def compile_for(
-  function, *arguments, target: str = "h200", on=None, options=None, **jit
+  function, *arguments, target: str = "h200", options=None, **jit
 ) -> Program:
   """Compiles `function` for `target`.
 
   Args:
     function: What `jax.jit` takes.
-    *arguments: Pytrees of `jax.ShapeDtypeStruct`; one without a sharding is
-      replicated over the mesh.
+    *arguments: Pytrees of `jax.ShapeDtypeStruct`.
     target: A file of `benchmarks/targets/`, without its ending.
-    on: A mesh of `mesh()`; by default one device.
     options: More compiler options, by name without the leading dashes.
     **jit: Keyword arguments of `jax.jit`.
 
   Returns:
     The compiled program.
   """
-  everywhere = NamedSharding(on or mesh(target), PartitionSpec())
+  place = NamedSharding(mesh(target), PartitionSpec())
 
   def placed(leaf):
-    if getattr(leaf, "sharding", None) is not None:
-      return leaf
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=everywhere)
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place)
 
   lowered = jax.jit(function, **jit).lower(*jax.tree.map(placed, arguments))
   with tempfile.TemporaryDirectory() as dump:

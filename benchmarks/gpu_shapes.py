@@ -17,7 +17,7 @@ from tv_jax.engine.config import DecodeConfig, decode_config
 from tv_jax.engine.decode import cache_slots, padded_new, padded_prompt
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.state import Caches, Params, State, empty_state
-from tv_jax.models import Model, borrowed, decoder, dspark, eagle, sharding
+from tv_jax.models import Model, borrowed, decoder, dspark, eagle
 from tv_jax.models import cache as caches
 from tv_jax.models import config as configs
 from tv_jax.models.config import Block, Config
@@ -68,8 +68,6 @@ _QWEN3 = {
 # Hidden size, the MLP's, layers, heads, vocabulary, positions: from config.json
 # of the repository on the Hugging Face hub that is named above each.
 MODELS = {
-  # meta-llama/Llama-3.1-70B-Instruct
-  "Llama-3.1-70B": _llama_3(8192, 28672, 80, 64, 128256, 131072, scaling=8.0),
   # meta-llama/Llama-3.1-8B-Instruct
   "Llama-3.1-8B": _llama_3(4096, 14336, 32, 32, 128256, 131072, scaling=8.0),
   # meta-llama/Llama-3.2-1B-Instruct
@@ -98,16 +96,10 @@ def parameters(module, make: Callable) -> dict:
   return unflatten_dict({path: make(path, box) for path, box in boxes.items()})
 
 
-def shapes_on(mesh=None) -> Callable:
-  """Returns a `make` of shapes, split over `mesh` if there is one."""
-
-  def make(path, box):
-    del path
-    place = sharding.placement(box.names, mesh)
-    value = box.value
-    return jax.ShapeDtypeStruct(value.shape, value.dtype, sharding=place)
-
-  return make
+def shape_of(path, box) -> jax.ShapeDtypeStruct:
+  """Makes no parameter, but its shape: a `make`."""
+  del path
+  return jax.ShapeDtypeStruct(box.value.shape, box.value.dtype)
 
 
 def random_of(seed: int, scale: float = 0.02) -> Callable:
@@ -128,9 +120,9 @@ def _normal(key, shape, dtype, mean, scale):
   return values.astype(dtype)
 
 
-def model(config: Config, make: Callable, mesh=None) -> Model:
+def model(config: Config, make: Callable) -> Model:
   """Makes a Llama of parameters by `make`."""
-  module = decoder.Decoder(config, mesh)
+  module = decoder.Decoder(config)
   return Model(module=module, params=parameters(module, make), source="random")
 
 
