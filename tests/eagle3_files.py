@@ -1,4 +1,4 @@
-"""Random EAGLE-3 heads in the two published layouts, and what they compute.
+"""Random EAGLE-3 heads in the two published layouts.
 
 Names of files, tensors and settings are those of DeepSpec's heads for Qwen3 and
 of SafeAILab's for Llama-3.1-8B; shapes are small. Everything follows from the
@@ -12,7 +12,6 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from tests import checkpoints
-from tests.definition import Definition
 
 V, E, F, H, G = 48, 32, 56, 4, 2
 TARGET_LAYERS = 8
@@ -151,48 +150,3 @@ def target(layout):
   )
   assert (config.vocab_size, config.hidden_size) == (V, E)
   return checkpoints.ours(config)
-
-
-def definition(layout, weights, embedding, tokens, fused, *, first=False):
-  """What a head puts out for one sequence of pairs, in float64.
-
-  Args:
-    layout: Its layout.
-    weights: Its tensors.
-    embedding: [V, E].
-    tokens: [T].
-    fused: [T, E], each of the token before.
-    first: Whether the fused feature is normalised before it is the residual.
-
-  Returns:
-    Logits [T, U] of the tokens that it knows, and features [T, E].
-  """
-  raw, at = CONFIGS[layout], PREFIX[layout]
-  theta = raw.get("rope_parameters", {"rope_theta": 10000.0})["rope_theta"]
-  channels = raw.get("head_dim", E // H)
-  head = Definition(weights, raw["rms_norm_eps"], theta, channels)
-  token = head.norm(
-    embedding.astype(np.float64)[tokens], f"{at}input_layernorm"
-  )
-  normed = head.norm(fused, f"{at}hidden_norm")
-  both = np.concatenate([token, normed], -1)
-  x = head.layer(normed if first else fused, both, at)
-  return head.affine(head.norm(x, "norm"), "lm_head"), x
-
-
-def levels(layout, weights, embedding, tokens, features, *, first=False):
-  """The laws' logits of LEVELS levels behind a text [LEVELS, U], by the above.
-
-  The first is of the root, with the target's features; the others make do with
-  what the head put out at the token before.
-  """
-  fused = features @ weights["fc.weight"].astype(np.float64).T
-  found = []
-  for level in range(LEVELS):
-    own = tokens[: PAIRS + level]
-    logits, out = definition(
-      layout, weights, embedding, own, fused, first=first
-    )
-    found.append(logits[-1])
-    fused = np.concatenate([fused, out[-1:]])
-  return np.stack(found)
