@@ -1,7 +1,7 @@
 """Tiny random checkpoints with the configurations and tokenizers of real ones.
 
 Shapes are small and weights random; settings, and how the tokenizers are
-stored, are those of the repositories.
+stored, are those of the repositories. Qwen's tokenizers are Llama 3's here.
 """
 
 import io
@@ -25,7 +25,8 @@ SPECIAL = (
   "<|eom_id|>",
   "<|eot_id|>",
 )
-# Of the published one, what a conversation without tools and documents sees.
+# Of the published one, what a conversation without tools and documents sees;
+# of Qwen3's, what it adds.
 CHAT = """{{- bos_token }}
 {%- if not date_string is defined %}
     {%- set date_string = strftime_now("%d %b %Y") %}
@@ -39,105 +40,75 @@ CHAT = """{{- bos_token }}
 {%- if add_generation_prompt %}
     {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
 {%- endif %}
+{%- if enable_thinking is defined and enable_thinking is false %}
+    {{- '<think>\\n\\n</think>\\n\\n' }}
+{%- endif %}
 """
 
+# What config.json says, by repository, beside the shape and the tokens.
+LLAMA3 = {
+  "attention_bias": False,
+  "max_position_embeddings": 131072,
+  "mlp_bias": False,
+  "rope_scaling": {
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+    "rope_type": "llama3",
+  },
+  "rope_theta": 500000.0,
+  "torch_dtype": "bfloat16",
+}
+_QWEN = {"rope_theta": 1000000, "torch_dtype": "bfloat16"}
+_QWEN |= {"use_sliding_window": False}
+# Rows of its embedding are no token's.
+QWEN2_CODER = _QWEN | {
+  "architectures": ["Qwen2ForCausalLM"],
+  "attention_dropout": 0.0,
+  "max_window_layers": 2,
+  "model_type": "qwen2",
+  "sliding_window": 131072,
+  "tie_word_embeddings": True,
+}
+QWEN3 = _QWEN | {
+  "architectures": ["Qwen3ForCausalLM"],
+  "attention_bias": False,
+  "head_dim": 8,
+  "max_window_layers": 8,
+  "model_type": "qwen3",
+  "sliding_window": None,
+}
 
-# What Qwen3's adds.
-THINKING = """{%- if enable_thinking is defined and enable_thinking is false %}
-    {{- '<think>\\n\\n</think>\\n\\n' }}
-{%- endif %}"""
 
-
-def llama3(directory, texts, factor=8.0, **changes):
-  """As meta-llama/Llama-3.x-Instruct, which has many end tokens."""
+def merged(directory, texts, settings, unused=0, **changes):
+  """A checkpoint whose tokenizer merges bytes, with many end tokens."""
   directory.mkdir()
   numbers = _llama3_tokenizer(directory, texts)
   ends = [numbers[name] for name in ENDS]
-  first = numbers["<|begin_of_text|>"]
-  settings = {
-    "attention_bias": False,
-    "bos_token_id": first,
+  tokens = {
+    "bos_token_id": numbers[SPECIAL[0]],
     "eos_token_id": ends,
-    "max_position_embeddings": 131072,
-    "mlp_bias": False,
-    "rope_scaling": {
-      "factor": factor,
-      "low_freq_factor": 1.0,
-      "high_freq_factor": 4.0,
-      "original_max_position_embeddings": 8192,
-      "rope_type": "llama3",
-    },
-    "rope_theta": 500000.0,
-    "torch_dtype": "bfloat16",
-    "vocab_size": len(numbers),
+    "vocab_size": len(numbers) + unused,
   }
-  _write(directory, settings | changes)
-  _generation(directory, do_sample=True, eos_token_id=ends, top_p=0.9)
-
-
-def qwen2_coder(directory, texts, **changes):
-  """As Qwen/Qwen2.5-Coder-*-Instruct, but for its tokenizer: Llama 3's.
-
-  Two sizes share their tokens, tie the embedding, and have rows of it that no
-  token has.
-  """
-  directory.mkdir()
-  numbers = _llama3_tokenizer(directory, texts)
-  first, last = numbers["<|begin_of_text|>"], numbers["<|eot_id|>"]
-  settings = {
-    "architectures": ["Qwen2ForCausalLM"],
-    "attention_dropout": 0.0,
-    "bos_token_id": first,
-    "eos_token_id": last,
-    "max_window_layers": 2,
-    "model_type": "qwen2",
-    "rope_theta": 1000000.0,
-    "sliding_window": 131072,
-    "tie_word_embeddings": True,
-    "torch_dtype": "bfloat16",
-    "use_sliding_window": False,
-    "vocab_size": len(numbers) + 16,
-  }
-  _write(directory, settings | changes)
-  ends = [last, numbers["<|end_of_text|>"]]
-  _generation(directory, do_sample=True, eos_token_id=ends, top_k=20)
-
-
-def qwen3(directory, texts, **changes):
-  """As Qwen/Qwen3-8B, but for its tokenizer, which is Llama 3's."""
-  directory.mkdir()
-  numbers = _llama3_tokenizer(directory, texts, THINKING)
-  settings = {
-    "architectures": ["Qwen3ForCausalLM"],
-    "attention_bias": False,
-    "bos_token_id": numbers["<|begin_of_text|>"],
-    "eos_token_id": numbers["<|eot_id|>"],
-    "head_dim": 8,
-    "max_window_layers": 8,
-    "model_type": "qwen3",
-    "rope_theta": 1000000,
-    "sliding_window": None,
-    "torch_dtype": "bfloat16",
-    "use_sliding_window": False,
-    "vocab_size": len(numbers),
-  }
-  _write(directory, settings | changes)
+  _write(directory, settings | tokens | changes)
+  generation = {"do_sample": True, "eos_token_id": ends, "top_p": 0.9}
+  _json(directory / "generation_config.json", **generation)
 
 
 def legacy(directory, texts, **settings):
   """As Llama-2, Llama-68M and Vicuna, converted, with sentencepiece."""
   directory.mkdir()
   size = _sentencepiece(directory, texts)
-  _write(directory, {"vocab_size": size, "pad_token_id": 0} | settings)
-  _generation(directory, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+  tokens = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+  _write(directory, tokens | {"vocab_size": size} | settings)
+  _json(directory / "generation_config.json", **tokens)
 
 
 def _write(directory, settings):
   """Writes config.json, and weights of that shape."""
   raw = {
     "architectures": ["LlamaForCausalLM"],
-    "bos_token_id": 1,
-    "eos_token_id": 2,
     "hidden_act": "silu",
     "hidden_size": 16,
     "initializer_range": 0.02,
@@ -156,15 +127,11 @@ def _write(directory, settings):
   _json(directory / "config.json", **raw)
 
 
-def _generation(directory, **settings):
-  _json(directory / "generation_config.json", **settings)
-
-
 def _json(path, **values):
   path.write_text(json.dumps(values, indent=2) + "\n")
 
 
-def _llama3_tokenizer(directory, texts, more="") -> dict[str, int]:
+def _llama3_tokenizer(directory, texts) -> dict[str, int]:
   """Bytes; special tokens after all others."""
   model = tokenizers.Tokenizer(tokenizers.models.BPE(ignore_merges=True))
   model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -193,7 +160,7 @@ def _llama3_tokenizer(directory, texts, more="") -> dict[str, int]:
       str(numbers[name]): _token(name, special=True) for name in SPECIAL
     },
     bos_token=first,
-    chat_template=CHAT + more,
+    chat_template=CHAT,
     eos_token="<|eot_id|>",
     tokenizer_class="PreTrainedTokenizerFast",
   )
@@ -233,7 +200,5 @@ def _sentencepiece(directory, texts) -> int:
 
 
 def _token(content, **more):
-  flags = dict.fromkeys(
-    ("lstrip", "normalized", "rstrip", "single_word"), False
-  )
-  return {"content": content} | flags | more
+  flags = "lstrip", "normalized", "rstrip", "single_word"
+  return {"content": content} | dict.fromkeys(flags, False) | more

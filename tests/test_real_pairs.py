@@ -26,14 +26,6 @@ from tv_jax.runs import answers, report, store
 from tv_jax.runs import questions as questions_lib
 
 ROOT = pathlib.Path(__file__).parents[1]
-TASKS = [
-  "mt_bench",
-  "translation",
-  "summarization",
-  "qa",
-  "math_reasoning",
-  "rag",
-]
 PAIRS = {  # the cheapest first
   "vicuna": vicuna_eagle.get_config,
   "qwen3-dflash": functools.partial(qwen3_8b.get_config, "dflash"),
@@ -56,7 +48,7 @@ SHORT = {
 }
 POSITIONS = 1900  # below the limit of the configs, 1960
 LONG = "A word, another word, and once more. " * POSITIONS
-OWN = [
+QUESTIONS = [
   (81, "writing", ["Write a line about rain.", "Now about snow."]),
   (141, "stem", [LONG, "And in short?"]),
   (161, "translation", ["Translate German to English: Der Hund schläft."]),
@@ -68,107 +60,101 @@ OWN = [
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory):
+def questions(tmp_path_factory):
   """A few questions in Spec-Bench's format; the second is too long."""
   path = tmp_path_factory.mktemp("questions") / "question.jsonl"
   rows = [
     {"question_id": number, "category": category, "turns": turns}
-    for number, category, turns in OWN
+    for number, category, turns in QUESTIONS
   ]
   path.write_text("".join(json.dumps(row) + "\n" for row in rows))
   return path
 
 
 @pytest.fixture(scope="module")
-def texts():
-  """What the tokenizers are made from."""
-  return [t for q in questions_lib.load_questions("minibench") for t in q.turns]
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory, texts):
+def files(tmp_path_factory):
   """Of each pair: the folders of target and draft."""
   folder = tmp_path_factory.mktemp("pairs")
-  made = {name: (folder / f"{name}-target", folder / name) for name in PAIRS}
-  room = {"max_position_embeddings": POSITIONS}
-  target, draft = made["llama3"]
-  published.llama3(target, texts)
-  published.llama3(
-    draft, texts, 32.0, num_hidden_layers=1, tie_word_embeddings=True, **room
+  texts = [
+    t for q in questions_lib.load_questions("minibench") for t in q.turns
+  ]
+  pairs = {name: (folder / f"{name}-target", folder / name) for name in PAIRS}
+  short = {"max_position_embeddings": POSITIONS}
+  merged, legacy = (
+    functools.partial(make, texts=texts)
+    for make in (published.merged, published.legacy)
   )
-  target, draft = made["llama2"]
-  published.legacy(target, texts, num_key_value_heads=2)
-  own = {"bos_token_id": 0, "pad_token_id": 1, "torch_dtype": "float32"}
-  published.legacy(draft, texts, **own, **room)
-  target, head = made["vicuna"]
-  published.legacy(target, texts, **room)
+  llama3 = published.LLAMA3
+  target, draft = pairs["llama3"]
+  merged(target, settings=llama3)
+  small = {"num_hidden_layers": 1, "tie_word_embeddings": True, **short}
+  scaling = llama3["rope_scaling"] | {"factor": 32.0}
+  merged(draft, settings=llama3, rope_scaling=scaling, **small)
+  target, draft = pairs["llama2"]
+  legacy(target, num_key_value_heads=2)
+  legacy(draft, bos_token_id=0, torch_dtype="float32", **short)
+  target, head = pairs["vicuna"]
+  legacy(target, **short)
   models.save(head, checkpoints.ours_head(models.load(target)))
   checkpoints.rewrite(head, bias=None)
-  target, head = made["llama3-eagle3"]
-  published.llama3(target, texts, num_hidden_layers=8, **room)
+  target, head = pairs["llama3-eagle3"]
+  merged(target, settings=llama3, num_hidden_layers=8, **short)
   models.save(head, checkpoints.ours_eagle3(models.load(target)))
-  target, draft = made["qwen2-coder"]
-  published.qwen2_coder(target, texts, num_hidden_layers=3, **room)
-  published.qwen2_coder(draft, texts, **room)
+  target, draft = pairs["qwen2-coder"]
+  coder = {"settings": published.QWEN2_CODER, "unused": 16, **short}
+  merged(target, num_hidden_layers=3, **coder)
+  merged(draft, **coder)
   target = folder / "qwen3-target"
-  published.qwen3(target, texts, **room)
+  merged(target, settings=published.QWEN3, **short)
   model = models.load(target)
   for name, draft in (
     ("qwen3-dspark", checkpoints.ours_dspark(model, size=7)),
     ("qwen3-dflash", checkpoints.ours_dspark(model, head=None, size=7)),
     ("qwen3-eagle3", checkpoints.ours_eagle3(model)),
   ):
-    made[name] = target, folder / name
+    pairs[name] = target, folder / name
     models.save(folder / name, draft)
-  return made
+  return pairs
 
 
-def overridden(config, pair, questions, **changes):
-  target, draft = map(str, pair)
-  where = {"models.target": target, "models.draft": draft}
+def config_of(name, files, questions, **changes):
+  target, draft = map(str, files[name])
+  places = {"models.target": target, "models.draft": draft}
+  config = PAIRS[name]()
   config.update_from_flattened_dict(
-    SHORT | where | {"questions": str(questions)} | changes
+    SHORT | places | {"questions": str(questions)} | changes
   )
   return config
 
 
-def finished(folder, count, failed):
-  """The run's items by question and turn, after the checks of all runs."""
-  unit = store.read(folder)
-  assert unit.done
-  assert len(unit.items) == count
-  items = {(item.question, item.turn): item for item in unit.items}
-  assert len(items) == count
-  wrong = {key for key, item in items.items() if item.error is not None}
-  assert wrong == failed
-  for key in items.keys() - failed:
-    assert 0 < len(items[key].tokens) <= SHORT["max_new_tokens"]
-    assert items[key].faults == 0
-  for key in failed:
-    too_long = f"leaves no room for an answer in {POSITIONS}"
-    why = "an earlier turn failed" if key[1] else too_long
-    assert why in items[key].error
-  assert (folder / "report.html").exists()
-  with (folder / "cells.csv").open() as file:
-    rows = list(csv.DictReader(file))
-  assert [row["task"] for row in rows] == [*TASKS, "all"]
-  assert int(rows[-1]["failed"]) == len(failed)
-  return items
-
-
-@pytest.mark.parametrize("name", quick.shorter([*PAIRS], keep=2))
-def test_a_run_from_published_files(name, own, tmp_path, files):
-  config = overridden(PAIRS[name](), files[name], own, padded_to=256)
-  runs.run(config, tmp_path)
+@pytest.mark.parametrize("name", quick.shorter([*PAIRS]))
+def test_a_run_from_published_files(name, questions, tmp_path, files):
+  runs.run(config_of(name, files, questions, padded_to=256), tmp_path)
   report.write(tmp_path)
-  finished(tmp_path, 9, failed={(141, 0), (141, 1)})
+  unit = store.read(tmp_path)
+  assert unit.done
+  assert len(unit.items) == 9
+  errors = {(x.question, x.turn): x.error for x in unit.items if x.error}
+  assert errors.keys() == {(141, 0), (141, 1)}
+  assert f"leaves no room for an answer in {POSITIONS}" in errors[141, 0]
+  assert "an earlier turn failed" in errors[141, 1]
+  for item in unit.items:
+    assert item.error or 0 < len(item.tokens) <= SHORT["max_new_tokens"]
+    assert not item.faults
+  with (tmp_path / "cells.csv").open() as file:
+    rows = list(csv.DictReader(file))
+  assert [row["task"] for row in rows] == [
+    "mt_bench",
+    *questions_lib.OTHERS,
+    "all",
+  ]
+  assert rows[-1]["failed"] == "2"
 
 
 def test_the_pairs_are_what_their_files_say(files):
   pairs = {}
   for name in ("llama3", "llama2"):
-    config = PAIRS[name]()
-    config = overridden(config, files[name], "minibench")
+    config = config_of(name, files, "minibench")
     pairs[name] = runs.load(runs.from_config(config))
   target, draft = pairs["llama3"].target.config, pairs["llama3"].draft.config
   ends = pairs["llama3"].tokenizer.convert_tokens_to_ids([*published.ENDS])
