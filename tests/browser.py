@@ -19,11 +19,6 @@ FLAGS = [
 ]
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the standard's name for one
 
-KEYS = {
-  "ArrowRight": "\ue014",
-  "Home": "\ue011",
-}
-
 
 def missing():
   """Which of the programs is not installed, or None."""
@@ -66,11 +61,6 @@ class Browser:
 
   def click(self, css, place=0):
     self.call("POST", f"element/{self.find(css)[place]}/click", {})
-
-  def press(self, css, key, place=0):
-    """Types a key at an element."""
-    element, text = self.find(css)[place], KEYS.get(key, key)
-    self.call("POST", f"element/{element}/value", {"text": text})
 
   def resize(self, width, height, *, mobile=False):
     self.cdp(

@@ -145,7 +145,6 @@ def test_what_a_judge_is_shown():
     ("Rating: [[7.5]]", 7.5),
     ("[[8/10]]", 8),
     ("It says [[10]], but is not. Rating: [[2]]", 2),
-    ("[[11]]", None),
     ("[[7]] or rather [[11]]", None),
     ("7 of 10, see [1]", None),
   ],

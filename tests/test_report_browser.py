@@ -125,25 +125,6 @@ def test_clicks_step_through_every_coin(browser, url, made):
   assert browser.find(".context mark")
 
 
-def choice(browser, name):
-  return browser.run(
-    "return document.querySelector(`[data-part=${arguments[0]}]`).value", name
-  )
-
-
-def test_the_address_opens_the_same_step(browser, url, made):
-  show(browser, url, made[6], cycle=1)
-  browser.press("[data-key=Home]", "ArrowRight")
-  browser.press("[data-key=Home]", "ArrowRight")
-  before, address = state(browser), browser.run("return location.href")
-  assert "step=2" in address
-  browser.open("about:blank")
-  browser.open(address)
-  assert state(browser) == before
-  assert choice(browser, "tree") == made[6]["tree"]
-  assert choice(browser, "cycle") == "1"
-
-
 def test_a_phone_has_no_overflow(browser, url, made):
   browser.resize(*PHONE, mobile=True)
   for trace in made[::2]:
