@@ -86,32 +86,14 @@ def test_kills_at_any_moment_change_nothing(whole, cache, tmp_path):
   assert contents(folder) == expected
 
 
-def test_lines_that_are_missing_anywhere_come_again(whole, cache, tmp_path):
-  """Rows of every place in a batch are padding, second turns come first."""
-  expected, _, _ = whole
-  folder = tmp_path / "run"
-  folder.mkdir()
-  (folder / "config.json").write_bytes(expected["config.json"])
-  lines = expected["items.jsonl"].splitlines(keepends=True)
-  kept = random.Random(0).sample(lines, LINES // 2)
-  (folder / "items.jsonl").write_bytes(b"".join(kept))
-  done = run(f"--workdir={folder}", cache, *SMALL)
-  assert done.stderr.splitlines()[0].endswith(f", {LINES // 2} are there")
-  left = contents(folder)
-  again = left.pop("items.jsonl").splitlines(keepends=True)
-  assert again[: LINES // 2] == kept
-  assert sorted(again) == sorted(lines)
-  assert left == {k: v for k, v in expected.items() if k != "items.jsonl"}
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_and_pre_emption_lose_nothing(whole, cache, tmp_path, number):
+def test_pre_emption_loses_nothing(whole, cache, tmp_path):
+  """Ctrl-C is the same: tests/test_cli.py."""
   expected, _, _ = whole
   folder = tmp_path / "run"
   command = f"--workdir={folder}", cache, *SMALL
   process = start(*command)
   wait(process, lambda: lines_in(folder) >= LINES // 2)
-  process.send_signal(number)
+  process.send_signal(signal.SIGTERM)
   done = ended(process)
   assert (done.returncode, done.stdout) == (130, "")
   assert done.stderr.splitlines()[-1] == "tv_jax.main: interrupted"
