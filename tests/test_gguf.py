@@ -140,15 +140,11 @@ def refused(path, *fragments):
 @pytest.mark.parametrize(
   ("changes", "fragment"),
   [
-    ({"general__type": "adapter"}, "general.type='adapter'"),
     ({"split__count": 3}, "join them first"),
-    ({"llama__block_count": None}, "num_hidden_layers is missing"),
     ({"llama__attention__scale": 0.5}, "llama.attention.scale=0.5"),
-    ({"llama__expert_count": 8}, "llama.expert_count=8"),
     ({"llama__rope__scaling__type": "yarn"}, "'yarn'"),
     ({"llama__rope__dimension_count": 4}, "rope.dimension_count=4"),
     ({"llama__vocab_size": 47}, "wrong shape"),
-    ({"tokenizer.ggml.eos_token_id": 48}, "eos_token_id"),
   ],
 )
 def test_what_is_not_known_is_refused_by_name(tmp_path, changes, fragment):
@@ -195,12 +191,8 @@ def test_a_tensor_that_was_moved_is_refused(tmp_path):
 
 def test_what_is_no_file_is_refused(tmp_path):
   path = tmp_path / "x.gguf"
-  with pytest.raises(FileNotFoundError, match=r"x\.gguf"):
-    models.load(path)
   path.write_bytes(b"version https://git-lfs.github.com/spec/v1\nsize 12\n")
   refused(path, "GGUF magic invalid")
-  path.write_bytes(b"GGUF" + (1 << 24).to_bytes(4, "little") + bytes(16))
-  refused(path, "version 1")
   with pytest.raises(ValueError, match="no revision 'x'"):
     models.load(path, revision="x")
   shutil.copy(BUNDLED / "target/config.json", tmp_path)
@@ -312,11 +304,9 @@ def test_pieces_are_sentencepieces(tmp_path):
   ("changes", "fragment"),
   [
     ({"model": "bert"}, "tokenizer.ggml.model='bert'"),
-    ({"model": "llama"}, "scores is missing"),
     ({"model": "llama", "remove_extra_whitespaces": True}, "whitespaces"),
     ({"pre": "tekken"}, "tokenizer.ggml.pre='tekken'"),
     ({"tokens": ["a", "b", "a", "d"]}, "has a text twice"),
-    ({"merges": None}, "merges is missing"),
     ({"model": "none"}, "holds no tokenizer"),
   ],
 )

@@ -72,10 +72,8 @@ def shape(name, V, E, F, L, H, G, C, tied):
   ("config", "count"),
   [
     (("llama", 128256, 4096, 14336, 32, 32, 8, 128, False), 8_030_261_248),
-    (("llama", 128256, 2048, 8192, 16, 32, 8, 64, True), 1_235_814_400),
     (("qwen2", 151936, 896, 4864, 24, 14, 2, 64, True), 494_032_768),
     (("qwen3", 151936, 1024, 3072, 28, 16, 8, 128, True), 596_049_920),
-    (("qwen3", 48, 32, 56, 3, 4, 2, 12, False), None),
   ],
   ids=str,
 )
@@ -87,13 +85,12 @@ def test_the_table_of_tensors_is_the_model(config, count):
   assert len(set(names)) == len(names)
   sizes = [math.prod(x) for weight in weights for x in weight.shapes.values()]
   assert sum(sizes) == sum(math.prod(weight.shape) for weight in weights)
-  assert count in (None, sum(sizes))
+  assert count == sum(sizes)
 
 
 @pytest.mark.parametrize(
   "changes",
   [
-    {"sliding_window": 4096, "max_window_layers": 0},
     {"layer_types": FULL, "sliding_window": 9, "max_window_layers": 0},
     {
       "rope_theta": ...,
@@ -115,7 +112,6 @@ def test_what_means_nothing_is_accepted(changes):
     ({"use_sliding_window": True}, "use_sliding_window=True is not supported"),
     ({"layer_types": [*FULL[1:], "sliding_attention"]}, "'full_attention'"),
     ({"mlp_bias": False}, "unknown attribute mlp_bias=False"),
-    ({"hidden_act": None}, "hidden_act=None is not supported, only 'silu'"),
     (
       configs.to_dict(checkpoints.tiny()) | {"layer_types": None},
       "unknown attribute layer_types=None",  # a Llama has no windows
