@@ -17,7 +17,7 @@ from tests import bad, checkpoints, gguf_files
 from tests.gguf_files import TEXTS, TYPES
 from tv_jax import models
 from tv_jax.edge.reading import BUNDLED
-from tv_jax.models import gguf, rope
+from tv_jax.models import rope
 from tv_jax.models.tokenizers import check_tokens, load_tokenizer
 from tv_jax.runs import sources
 
@@ -31,32 +31,11 @@ LLAMA3 = rope.Llama3Scaling(
   high_freq_factor=4.0,
   original_max_position_embeddings=8192,
 )
-KNOWN = {
-  kind
-  for kind in TYPES
-  if kind.name not in ("Q8_1", "Q8_K", "Q1_0", "F64")
-  and not kind.name.startswith("I8")
-  and kind not in (TYPES.I16, TYPES.I32, TYPES.I64)
-}
 
 
 @pytest.fixture(scope="module")
 def bundled(tmp_path_factory):
   return gguf_files.bundled(tmp_path_factory.mktemp("bundled"))
-
-
-@pytest.mark.parametrize("kind", sorted(KNOWN), ids=lambda kind: kind.name)
-def test_every_type_is_read_as_the_package_reads_it(tmp_path, kind):
-  rng = np.random.default_rng(kind.value)
-  shape = package.quants.quant_shape_to_byte_shape((6, 512), kind)
-  data = rng.integers(0, 256, shape, np.uint8)
-  path = gguf_files.write(
-    tmp_path / "x.gguf", "qwen3", {}, {"token_embd.weight": (data, kind)}
-  )
-  tensor = gguf.contents(path)["model.embed_tokens.weight"]
-  with np.errstate(all="ignore"):
-    wanted = package.dequantize(data, kind).reshape(6, 512)
-  np.testing.assert_array_equal(tensor.read(), wanted)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,6 @@ import pytest
 
 from tests import checkpoints
 from tv_jax import models
-from tv_jax.models import config as configs
-from tv_jax.models import rope
 
 pytestmark = pytest.mark.parity
 
@@ -83,28 +81,6 @@ def test_half_precision_is_as_close_as_theirs(family, tmp_path):
   assert model.config.dtype == "bfloat16"
   theirs = checkpoints.logits(theirs.bfloat16(), tokens)
   assert checkpoints.error(ours, exact) <= checkpoints.error(theirs, exact)
-
-
-# Theta and channels of Llama-2-7B, Llama-68M, 3.1-8B and 3.2-1B, and ours.
-@pytest.mark.parametrize("scaling", ["default", "linear", "llama3"])
-@pytest.mark.parametrize(
-  ("theta", "channels"),
-  [(1e4, 128), (1e4, 64), (5e5, 128), (5e5, 64), (500.0, 16)],
-)
-def test_frequencies_to_the_last_bit(theta, channels, scaling):
-  import transformers
-  from transformers.models.llama import modeling_llama
-
-  settings = checkpoints.ROPE[scaling] | {"rope_theta": theta}
-  theirs = transformers.LlamaConfig(
-    head_dim=channels, rope_parameters=dict(settings)
-  )
-  ours = configs.from_dict(theirs.to_dict(), "theirs")
-  expected = modeling_llama.LlamaRotaryEmbedding(theirs).inv_freq.numpy()
-  frequency = rope.frequencies(
-    ours.rope_theta, ours.head_dim, ours.rope_scaling
-  )
-  assert np.array_equal(frequency, expected)
 
 
 @pytest.mark.parametrize("family", ["llama3", "qwen3"])

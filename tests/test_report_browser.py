@@ -19,9 +19,8 @@ DESKTOP = 1280, 900
 @pytest.fixture(scope="module")
 def made():
   found = [
-    traces.trace(tree, verifier=verifier, question=question, cycles=3)
+    traces.trace(tree, question, cycles=3)
     for tree in ("chain:5", "kary:2x5", "eagle")
-    for verifier in ("traversal", "token_level")
     for question in (41, 7)
   ]
   found[0]["cycles"][0]["pieces"][1] = HOSTILE
@@ -95,7 +94,7 @@ def test_a_tokens_text_is_no_html(browser, url, made):
 
 
 def test_clicks_step_through_every_coin(browser, url, made):
-  trace = made[8]  # eagle
+  trace = made[4]  # eagle
   cycle, parents = trace["cycles"][1], trace["cycles"][1]["parents"]
   show(browser, url, trace, 1)
   walks = [cycle["walks"][rule] for rule in ("token_level", "traversal")]

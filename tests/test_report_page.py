@@ -6,7 +6,6 @@ import xml.etree.ElementTree as ET
 
 import markdown_it
 
-from tests import traces
 from tv_jax.edge import tables
 from tv_jax.edge.tables import Table
 from tv_jax.engine.results import Estimate
@@ -88,9 +87,10 @@ class Reader(html.parser.HTMLParser):
 
 
 def whole_page(word="plain"):
-  trace = traces.trace("chain:2", cycles=2)
-  trace |= {"prompt": word, "task": word}
-  trace["cycles"][0]["pieces"][1] = word
+  names = "task", "tree", "proposal", "verifier", "prompt"
+  cycle = {"pieces": [None, word], "stop": {"traversal": [0.5, 0.5]}}
+  trace = dict.fromkeys(names, word) | {"question": 1, "turn": 0, "seed": 0}
+  trace |= {"temperature": 1.0, "cycles": [cycle]}
   return render(
     title=word,
     lead=[word],
