@@ -25,8 +25,7 @@ ELSEWHERE = {
   "make test|git clone .*": ".ci/run",
   "hf auth .*|curl .*|.* pip install .*|ray stop": "nobody",
   r"(SMOKE=1 )?make experiments|python -m experiments[ .].*": (
-    "test_experiments, test_experiments_run, test_experiments_trees,"
-    " test_real_pairs, test_judge"
+    "test_experiments, test_experiments_trees, test_real_pairs, test_judge"
   ),
   r"python -m tv_jax\.main --config=configs/(llama3_1b_8b|qwen2_coder)\.py.*": (
     "test_real_pairs and test_smollm2, with checkpoints of that layout"

@@ -74,7 +74,7 @@ def test_every_turn_of_every_cell_is_answered(finished):
 
 
 def test_a_torn_run_is_continued_to_the_same_bytes(finished, tmp_path):
-  """tests/test_main_crashes.py kills."""
+  """tests/test_main.py kills."""
   folder = tmp_path / "run"
   shutil.copytree(finished, folder)
   whole = (folder / "items.jsonl").read_bytes()

@@ -15,6 +15,7 @@ from experiments import (
   worked_example,
 )
 from tests import test_report
+from tests.commands import run
 from tests.stores import ROOT
 from tv_jax.edge.tables import NOTHING
 from tv_jax.runs.report.tables import TASKS
@@ -225,3 +226,20 @@ def test_the_documents_experiment_is_one(tmp_path, monkeypatch):
   (table,) = width.render([experiment.read(tmp_path / "run")]).tables
   assert [row[0] for row in table.rows] == trees
   assert all(cell != NOTHING for row in table.rows for cell in row)
+
+
+def test_a_field_that_the_experiment_sets_is_refused():
+  done = run("depth", "--config.trees=eagle", program="experiments")
+  assert done.returncode
+  assert "is set by the experiment itself" in done.stderr
+
+
+@pytest.mark.long
+def test_a_page_says_what_was_not_run(tmp_path):
+  """SMOKE=1 make experiments, in .ci/run, makes one of all."""
+  page = tmp_path / "results.md"
+  flags = f"--workdir={tmp_path / 'nothing'}", f"--out={page}"
+  done = run(*flags, program="experiments.results")
+  assert done.returncode == 0, done.stderr
+  wanting = [name for name in names.NAMES if names.find(name).configs]
+  assert page.read_text().count("Not run.") == len(wanting) > 5
