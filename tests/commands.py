@@ -28,11 +28,13 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
-def start(*arguments, program="tv_jax.main", devices=1, **options):
-  """A process that hears SIGINT."""
+def start(
+  *arguments, program="tv_jax.main", devices=1, package=ROOT, **options
+):
+  """A process that hears SIGINT; `package` is where tv_jax lies."""
   # The tests' own devices, or cache, are not a user's.
   added = {
-    "PYTHONPATH": str(ROOT),
+    "PYTHONPATH": str(package),
     "JAX_PLATFORMS": "cpu",
     "XLA_FLAGS": quick.flags(devices),
   }

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import tv_jax
 from tv_jax import certify, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.certify import compiling
@@ -169,27 +168,3 @@ def test_pruning_by_a_childs_own_token_is_caught(monkeypatch, x64):
   assert found.distance > 1e-2
   # With children that are not drawn by chance it is allowed.
   assert certify.check(rule, "top_k", SMALL, FEW).lossless
-
-
-# Runs.
-
-
-@pytest.mark.long
-def test_rows_have_trees_of_their_own_in_one_program(bundled):
-  result = tv_jax.generate(
-    bundled,
-    [
-      "What does a fox eat?",
-      "Which city is the capital of Spain?",
-      "Translate German to English: Der Hund schläft.",
-    ],
-    template="chat",
-    tree="adaptive:3,4,3",
-    panel=["token_level"],
-    trace=6,
-    max_new_tokens=20,
-  )
-  shapes = [{tuple(x) for x in row.parent.tolist()} for row in result.trace]
-  assert len(set().union(*shapes)) > 5
-  assert len({tuple(row.parent[0].tolist()) for row in result.trace}) > 1
-  assert abs(result.check.mean) < 4 * result.check.error

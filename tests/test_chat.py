@@ -63,20 +63,6 @@ def test_ctrl_c_stops_an_answer(monkeypatch, capsys):
   )
 
 
-def test_drafted_tokens_are_green(monkeypatch, capsys):
-  monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-  chat.Conversation(bundled(), **OPTIONS).read(FOX)
-  decode = bundled().tokenizer.decode
-  wanted = ""
-  for tokens, drafted in tv_jax.stream(
-    bundled(), FOX, template="chat", **OPTIONS
-  ):
-    green, last = tokens[:drafted], tokens[drafted:]
-    wanted += f"\033[32m{decode(green, skip_special_tokens=True)}\033[0m"
-    wanted += decode(last, skip_special_tokens=True)
-  assert capsys.readouterr().out == f"{wanted}\n"
-
-
 def test_who_talks_if_it_is_not_said(monkeypatch, capsys):
   assert smollm2.FILE == chat.SMOLLM2
   assert smollm2.get_config().models.draft == chat.DRAFTS[chat.SMOLLM2][0]
