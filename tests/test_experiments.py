@@ -95,21 +95,6 @@ def test_paired_gains_come_first_and_are_those_that_were_planted(tmp_path):
   assert 0 < error < 0.2
 
 
-def test_rules_of_ones_own_have_columns(tmp_path):
-  rules = ("token_level", "traversal", "block")
-  unit(
-    tmp_path,
-    [*planted(["chain:5"], lambda tree, t: 0.05, rules=rules)],
-    verifiers=" ".join(rules),
-  )
-  for name in ("main_table", "temperature"):
-    (table,) = render(name, tmp_path).tables
-    assert table.header[1:3] == ["traversal, same drafts", "block, same drafts"]
-    row = rows_of(table)["Average" if name == "main_table" else "1.0"]
-    assert row["block, same drafts"].startswith("+5")
-    assert NOTHING not in {row[name] for name in row if "block" in name}
-
-
 def test_speeds_are_compared_without_the_answers_lengths(tmp_path):
   unit(tmp_path, [*planted(["eagle"], lambda tree, t: 0.05)])
   test_report.keep_times(

@@ -8,7 +8,6 @@ import pytest
 from configs import common, quickstart
 from experiments import experiment, names
 from launch import on_slurm, units
-from tests.commands import run
 from tv_jax import runs
 from tv_jax.runs import sources, store
 
@@ -106,13 +105,3 @@ def test_an_element_of_the_array_is_a_unit(finished):
   command = ("echo", "it's", "$HOME")
   text = on_slurm.script([unit, unit._replace(command=command)])
   assert f"1) exec echo 'it'\"'\"'s' '$HOME' >> {unit.log} 2>&1 ;;" in text
-
-
-def test_several_configs_are_a_sweep():
-  pairs = "--config=smoke", "--config=quickstart:eagle", "--config.per_task=3"
-  flags = "--experiments=drafts", "--backend=print"
-  done = run(*flags, *pairs, program="launch")
-  assert done.returncode == 0, done.stderr
-  for name in ("smoke", "quickstart:eagle"):
-    (line,) = (x for x in done.stdout.splitlines() if f"={name} " in x)
-    assert "--config.per_task=3 " in line

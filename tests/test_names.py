@@ -71,7 +71,6 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
   ("text", "wanted"),
   [
-    (None, []),
     ("chain:5,kary:2x5", ["chain:5", "kary:2x5"]),
     ("branching:4,2,1, eagle a:b", ["branching:4,2,1", "eagle", "a:b"]),
   ],
@@ -124,7 +123,6 @@ def test_two_rules_of_one_name_are_refused():
   ("text", "message"),
   [
     ("nothing", "not one of .*, nor module:name"),
-    ("my_module:nothing", "'my_module' has no attribute 'nothing'"),
     ("my_module:number", "give a name, module:name"),
     ("no_module:decide", "No module named 'no_module'; run from the module's"),
   ],
