@@ -17,7 +17,6 @@ PROPOSAL = documents.DOCS / "new-proposal.md"
 QUICK = (
   "python laws.py",
   '--verifiers=my_rule:kseq --proposals=with_replacement --trees="chain:2',
-  "--proposals=broken_proposal",
 )
 
 

@@ -87,11 +87,14 @@ def takes_more_than_it_says(*draft):
 
 @pytest.mark.parametrize(
   ("module", "name", "fault", "rule", "proposal", "tree"),
-  [
-    (gbv, "_ways", ones, gbv.rule, IID, "kary:2x1"),
-    (pairs, "plan", not_cut, FEW_PAIRS, WOR, "branching:2"),
-    (pairs, "plan", takes_more_than_it_says, FEW_PAIRS, WOR, "adaptive:2"),
-  ],
+  quick.shorter(
+    [
+      (gbv, "_ways", ones, gbv.rule, IID, "kary:2x1"),
+      (pairs, "plan", not_cut, FEW_PAIRS, WOR, "branching:2"),
+      (pairs, "plan", takes_more_than_it_says, FEW_PAIRS, WOR, "adaptive:2"),
+    ],
+    keep=2,
+  ),
 )
 def test_a_planted_fault_is_caught(
   x64, monkeypatch, module, name, fault, rule, proposal, tree

@@ -25,7 +25,6 @@ def generate(kind, prompts=PROMPTS, **options):
     [
       ("dspark", "branching:3,2,1,1", "traversal", 0),
       ("dspark rnn", "adaptive:2,3,2,1", "traversal", 0.5),
-      ("dspark", "branching:3,2,1,1", "traversal", 0.5),
       ("dspark gated", "chain:4", "block", 0),
       ("dspark none", "kary:2x3", "traversal", 0),
     ]

@@ -123,22 +123,3 @@ def test_the_bundled_drafts_draft_for_it(draft, kind):
   drafted = tv_jax.generate(pair, asked, tree="chain:4", **options)
   assert drafted.tokens == plain.tokens
   assert np.concatenate(drafted.accepted).mean() > 1.15
-
-
-@pytest.mark.long
-@pytest.mark.qwen2_coder
-@pytest.mark.parametrize("temperature", [0, 1])
-def test_a_strong_draft_agrees_with_its_target(temperature):
-  folder = os.environ["QWEN2_CODER"]
-  pair = tv_jax.load(f"{folder}/draft.gguf", f"{folder}/target.gguf")
-  options = {
-    "temperature": temperature,
-    "template": "chat",
-    "max_new_tokens": 32,
-  }
-  prompts = ["Why is the sky blue?", "Write a function that adds two numbers."]
-  result = tv_jax.generate(pair, prompts, tree="chain:4", **options)
-  assert np.concatenate(result.accepted).mean() > 2.2
-  if not temperature:
-    plain = tv_jax.generate(pair, prompts, verifier=None, **options)
-    assert result.tokens == plain.tokens
