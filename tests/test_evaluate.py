@@ -8,7 +8,6 @@ import pytest
 
 import tv_jax
 from configs import quickstart
-from tests import traces
 from tv_jax import runs
 from tv_jax.models import templates
 from tv_jax.runs import questions as questions_lib
@@ -114,6 +113,12 @@ def test_an_answer_is_what_generate_says(finished, bundled):
       np.testing.assert_allclose(ours.expected[name], expected[0], rtol=1e-4)
 
 
+def expected_length(cycle, rule):
+  """Tokens that the rule gains from this draft on average, with the bonus."""
+  tree = tv_jax.tree.Tree(tuple(cycle["parents"]))
+  return float(np.array(cycle["stop"][rule]) @ (tree.depth + 1))
+
+
 def test_traces_are_of_the_first_question_of_each_task(finished):
   traced = [
     item for item in store.read(finished).items if item.trace is not None
@@ -132,9 +137,8 @@ def test_traces_are_of_the_first_question_of_each_task(finished):
     for i, cycle in enumerate(item.trace):
       assert tree.depth[cycle["node"]] + 1 == item.accepted[i]
       for rule, expected in item.expected.items():
-        assert traces.expected_length(cycle, rule) == pytest.approx(
-          expected[i], rel=1e-4
-        )
+        length = expected_length(cycle, rule)
+        assert length == pytest.approx(expected[i], rel=1e-4)
       # The coins decide, by the thresholds that were kept.
       for rule, walk in cycle["walks"].items():
         taken = [v for v, chance in walk["steps"] if cycle["coins"][v] < chance]

@@ -1,78 +1,49 @@
 """The page in a real browser, compared with numbers from Python."""
 
+import html
+import json
 import re
+import subprocess
 
 import pytest
 
-from tests import browser as browsers
-from tests import traces
+import tv_jax
+from tests.checkpoints import pair
+from tests.test_evaluate import expected_length
 from tv_jax.edge.tables import Table
+from tv_jax.engine.config import decode_config
+from tv_jax.runs import answers
 from tv_jax.runs.report.page import render
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 HOSTILE = "<img src=x onerror='window.hacked=1'></script>"
-PHONE = 390, 844
-DESKTOP = 1280, 900
-
-
-@pytest.fixture(scope="module")
-def made():
-  found = [
-    traces.trace(tree, question, cycles=3)
-    for tree in ("chain:5", "kary:2x5", "eagle")
-    for question in (41, 7)
-  ]
-  found[0]["cycles"][0]["pieces"][1] = HOSTILE
-  return found
-
-
-@pytest.fixture(scope="module")
-def url(made, tmp_path_factory):
-  header = [str(i) for i in range(10)]
-  wide = Table("Wide", [], header, [["a"] + ["1.234 ± 0.567"] * 9])
-  text = render(
-    title=f"A {'long' * 20} title {HOSTILE}",
-    lead=[HOSTILE],
-    tables=[wide],
-    traces=made,
-    settings=[("Config", {"a.path": "/x" * 60, HOSTILE: HOSTILE})],
-  )
-  path = tmp_path_factory.mktemp("page") / "page.html"
-  path.write_text(text, encoding="utf-8")
-  return path.as_uri()
-
-
-@pytest.fixture(scope="module")
-def session():
-  with browsers.browser() as session:
-    yield session
-
-
-@pytest.fixture
-def browser(session, url):
-  """The page, freshly opened; it must not have complained in the end."""
-  session.resize(*DESKTOP)
-  session.open("about:blank")
-  session.open(url)
-  session.errors()
-  yield session
-  assert session.errors() == []
-
-
-def show(browser, url, trace, cycle=0, step=0):
-  """Opens a link into the explorer."""
-  names = ("task", "question", "turn", "tree", "proposal", "verifier")
-  name = "/".join(str(trace[field]) for field in names)
-  browser.open("about:blank")
-  link = f"{url}#trace={name}/1/{trace['seed']}&cycle={cycle}&step={step}"
-  browser.open(link)
-
-
-def state(browser):
-  """What the panels show."""
-  return browser.run("""
-    return [...document.querySelectorAll(".panel")].map((panel) => ({
+WORDS = " the", " fox", ",", "\n", " überall", " 狐狸", " </script>", " \"<b>'&"
+PHONE, DESKTOP = 390, 1280
+CHROMIUM = [
+  "chromium",
+  "--headless=new",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--host-resolver-rules=MAP * ~NOTFOUND",  # no network
+  "--virtual-time-budget=5000",
+  "--dump-dom",
+]
+# A window of any width; what a script in the page says is left in its text.
+WINDOW = """<pre id="said"></pre>
+<iframe src="page.html#LINK" style="width: WIDTHpx; height: 844px"></iframe>
+<script>
+  const said = document.getElementById("said");
+  onmessage = ({ data }) => (said.textContent = data);
+</script>"""
+ERRORS = """<script>
+  const errors = [];
+  onerror = (error) => errors.push(error);
+</script>"""
+# What the panels show.
+STATE = """
+  const state = () =>
+    [...document.querySelectorAll(".panel")].map((panel) => ({
       rule: panel.dataset.rule,
       numbers: panel.querySelector(".numbers").textContent,
       said: panel.querySelector(".said").textContent,
@@ -80,30 +51,122 @@ def state(browser):
       current: [...panel.querySelectorAll(".current")]
         .map((x) => +x.dataset.node),
     }));
-  """)
+"""
 
 
-def test_a_tokens_text_is_no_html(browser, url, made):
-  show(browser, url, made[0], step=1)
-  assert any("“<img·src=x" in panel["said"] for panel in state(browser))
-  browser.click('.panel g[data-node="1"]')
-  assert "<img·src=x" in browser.texts(".panel .about")[0]
-  assert HOSTILE in browser.texts("h1")[0]
-  assert browser.find("img") == []
-  assert browser.run("return window.hacked ?? null") is None
+def trace(tree, question):
+  """First cycles of a random model that drafts for itself, of a few words."""
+  options = {
+    "tree": tree,
+    "verifier": "traversal",
+    "panel": ("token_level", "traversal"),
+    "draft_temperature": 2.0,
+    "top_k": 3,  # a fourth sibling cannot be drawn
+    "trace": 3,
+    "max_new_tokens": 24,
+    "ends": (),
+  }
+  result = tv_jax.generate(pair("self"), [[5, 9]], items=[question], **options)
+  config = decode_config(pair("self"), **options)
+
+  def word(token):
+    return WORDS[token % len(WORDS)]
+
+  kept = answers.traced(result.trace[0], config, result.tokens[0], word)
+  return {
+    "task": "qa",
+    "question": question,
+    "turn": 0,
+    "tree": tree,
+    "proposal": "without_replacement",
+    "verifier": "traversal",
+    "temperature": 1.0,
+    "seed": 0,
+    "prompt": "<|user|>\nWhat does the fox do?\n<|assistant|>\n",
+    "cycles": kept,
+  }
 
 
-def test_clicks_step_through_every_coin(browser, url, made):
-  trace = made[4]  # eagle
-  cycle, parents = trace["cycles"][1], trace["cycles"][1]["parents"]
-  show(browser, url, trace, 1)
+@pytest.fixture(scope="module")
+def shown():
+  """Traces that the page has."""
+  trees = "chain:5", "kary:2x5", "eagle"
+  traces = [trace(tree, question) for tree in trees for question in (41, 7)]
+  traces[0]["cycles"][0]["pieces"][1] = HOSTILE
+  return traces
+
+
+@pytest.fixture
+def ask(shown, tmp_path):
+  """Opens a step of the page, and returns what a script there says."""
+  header = [str(i) for i in range(10)]
+  wide = Table("Wide", [], header, [["a"] + ["1.234 ± 0.567"] * 9])
+  text = render(
+    title=f"A {'long' * 20} title {HOSTILE}",
+    lead=[HOSTILE],
+    tables=[wide],
+    traces=shown,
+    settings=[("Config", {"a.path": "/x" * 60, HOSTILE: HOSTILE})],
+  ).replace("<head>", f"<head>{ERRORS}", 1)
+  before, _, after = text.rpartition("</body>")
+
+  def ask(script, trace, cycle=0, step=0, width=DESKTOP):
+    names = ("task", "question", "turn", "tree", "proposal", "verifier")
+    name = "/".join(str(trace[field]) for field in names)
+    link = f"trace={name}/1/{trace['seed']}&cycle={cycle}&step={step}"
+    window = WINDOW.replace("LINK", link).replace("WIDTH", str(width))
+    (tmp_path / "window.html").write_text(window)
+    call = f"JSON.stringify([(() => {{{STATE}{script}}})(), errors])"
+    page = f"{before}<script>parent.postMessage({call}, '*')</script>{after}"
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    place = (tmp_path / "window.html").as_uri()
+    done = subprocess.run(
+      [*CHROMIUM, place], capture_output=True, text=True, timeout=120
+    )
+    said = re.search('<pre id="said">(.*?)</pre>', done.stdout, re.S)[1]
+    answer, errors = json.loads(html.unescape(said))
+    assert errors == []
+    return answer
+
+  return ask
+
+
+def test_a_tokens_text_is_no_html(ask, shown):
+  script = """
+    const before = state();
+    const node = document.querySelector('.panel g[data-node="1"]');
+    node.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    const about = document.querySelector(".panel .about").textContent;
+    const title = document.querySelector("h1").textContent;
+    const images = document.querySelectorAll("img").length;
+    return [before, about, title, images, window.hacked ?? null];
+  """
+  panels, about, title, images, hacked = ask(script, shown[0], step=1)
+  assert any("“<img·src=x" in panel["said"] for panel in panels)
+  assert "<img·src=x" in about
+  assert HOSTILE in title
+  assert (images, hacked) == (0, None)
+
+
+def test_clicks_step_through_every_coin(ask, shown):
+  cycle = shown[4]["cycles"][1]  # eagle
   walks = [cycle["walks"][rule] for rule in ("token_level", "traversal")]
-  for panel in state(browser):
-    expected = traces.expected_length(cycle, panel["rule"])
+  steps = max(len(walk["steps"]) for walk in walks)
+  script = """
+    const states = [state()];
+    for (let i = 0; i <= STEPS; i++) {
+      document.querySelector("[data-key=ArrowRight]").click();
+      states.push(state());
+    }
+    const marks = document.querySelectorAll(".context mark").length;
+    return [states, marks, location.hash];
+  """.replace("STEPS", str(steps))
+  (first, *states, last), marks, address = ask(script, shown[4], cycle=1)
+  for panel in first:
+    expected = expected_length(cycle, panel["rule"])
     assert panel["numbers"].startswith(f"expected {expected:.3f}, gained ")
-  for number in range(max(len(walk["steps"]) for walk in walks)):
-    browser.click("[data-key=ArrowRight]")
-    for panel, walk in zip(state(browser), walks, strict=True):
+  for number, panels in enumerate(states):
+    for panel, walk in zip(panels, walks, strict=True):
       if number >= len(walk["steps"]):
         continue
       node, chance = walk["steps"][number]
@@ -113,20 +176,19 @@ def test_clicks_step_through_every_coin(browser, url, made):
       assert panel["current"] == [node]
       said = rf"Node {node} “.*”: coin .* {sign} chance .* → {verdict}"
       assert re.match(said, panel["said"])
-  browser.click("[data-key=ArrowRight]")
-  for panel, walk in zip(state(browser), walks, strict=True):
+  for panel, walk in zip(last, walks, strict=True):
     path, node = {0}, walk["node"]
     while node:
       path.add(node)
-      node = parents[node]
+      node = cycle["parents"][node]
     assert {*panel["kept"]} == path
     assert panel["numbers"].endswith(f"gained {len(path)}")
-  assert browser.find(".context mark")
+  assert marks == 1
+  assert address.endswith(f"&cycle=1&step={steps + 1}")
 
 
-def test_a_phone_has_no_overflow(browser, url, made):
-  browser.resize(*PHONE, mobile=True)
-  for trace in made[::2]:
-    show(browser, url, trace, step=9)
-    width = browser.run("return document.documentElement.scrollWidth")
-    assert width <= browser.run("return innerWidth") == PHONE[0]
+def test_a_phone_has_no_overflow(ask, shown):
+  script = "return [innerWidth, document.documentElement.scrollWidth];"
+  for trace in shown[::2]:
+    inner, needed = ask(script, trace, step=9, width=PHONE)
+    assert needed <= inner == PHONE
