@@ -1,4 +1,4 @@
-"""A real SLURM on this machine, for tests: started and ended by its pids.
+"""A real SLURM on this machine, for tests: its daemons are children.
 
 One node that is here, with two GPUs that are none: /dev/tty0 and /dev/tty1.
 Debian's slurm-wlm and munge are all that it takes.
@@ -10,7 +10,6 @@ import pathlib
 import pwd
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -27,7 +26,7 @@ SlurmctldHost={host}(127.0.0.1)
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
-AuthInfo=socket={munge}/munge.socket.2
+AuthInfo=socket={munge}/socket
 CredType=cred/munge
 SlurmctldPort={port}
 SlurmdPort={next_port}
@@ -35,8 +34,6 @@ StateSaveLocation={place}/ctld
 SlurmdSpoolDir={place}/slurmd
 SlurmctldPidFile={place}/slurmctld.pid
 SlurmdPidFile={place}/slurmd.pid
-SlurmctldLogFile={place}/log/slurmctld
-SlurmdLogFile={place}/log/slurmd
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
@@ -69,7 +66,8 @@ def running(place: pathlib.Path):
   place = place.resolve()
   for name in ("munge", "ctld", "slurmd", "log"):
     (place / name).mkdir(parents=True)
-  os.chmod(place / "munge", 0o755)
+  munge = place / "munge"
+  munge.chmod(0o755)
   host, port = socket.gethostname().partition(".")[0], _free_port()
   conf = place / "slurm.conf"
   conf.write_text(
@@ -77,7 +75,7 @@ def running(place: pathlib.Path):
       host=host,
       user=pwd.getpwuid(os.getuid()).pw_name,
       place=place,
-      munge=place / "munge",
+      munge=munge,
       port=port,
       next_port=_free_port(),
       cpus=os.cpu_count(),
@@ -85,22 +83,27 @@ def running(place: pathlib.Path):
   )
   gres = f"NodeName={host} Name=gpu File=/dev/tty[0-1]\n"
   (place / "gres.conf").write_text(gres)
-  key = place / "munge" / "key"
-  key.write_bytes(secrets.token_bytes(1024))
-  key.chmod(0o600)
-  with pytest.MonkeyPatch.context() as patch:
+  (munge / "key").write_bytes(secrets.token_bytes(1024))
+  (munge / "key").chmod(0o600)
+  files = {"key-file": "key", "seed-file": "seed", "pid-file": "pid"}
+  files["socket"] = "socket"  # whose path may have 107 letters
+  flags = [f"--{flag}={munge}/{name}" for flag, name in files.items()]
+  with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as daemons:
     patch.setenv("SLURM_CONF", str(conf))
+
+    def start(name, *arguments):
+      log = place / "log" / name
+      daemons.enter_context(_daemon(log, name, *arguments))
+
+    start("munged", "--foreground", "--force", *flags)
+    _until((munge / "socket").exists, place)
+    start("slurmctld", "-D", "-f", conf, "-c")
+    start("slurmd", "-D", "-f", conf, "-N", host)
+    _until(lambda: asked("sinfo", "-o", "%T").strip() == "idle", place)
     try:
-      _munged(place / "munge")
-      _start("slurmctld", "-f", conf, "-c")
-      _start("slurmd", "-f", conf, "-N", host)
-      _until_idle(place)
       yield conf
     finally:
-      with contextlib.suppress(OSError, subprocess.SubprocessError):
-        subprocess.run(["scancel", "--me"], timeout=30, capture_output=True)
-      for name in ("slurmd", "slurmctld", "munge/munged"):
-        _end(place / f"{name}.pid")
+      subprocess.run(["scancel", "--me"], timeout=30, capture_output=True)
 
 
 def asked(command, *options):
@@ -112,48 +115,31 @@ def asked(command, *options):
   return done.stdout or done.stderr
 
 
-def _munged(folder):
-  # A socket's path may have 107 letters.
-  _start(
-    "munged",
-    "--force",
-    f"--key-file={folder}/key",
-    f"--socket={folder}/munge.socket.2",
-    f"--pid-file={folder}/munged.pid",
-    f"--log-file={folder}/munged.log",
-    f"--seed-file={folder}/munged.seed",
-  )
-
-
-def _start(name, *arguments):
+@contextlib.contextmanager
+def _daemon(log, name, *arguments):
+  """A process in the foreground, ended in the end."""
   command = [_which(name), *map(str, arguments)]
-  done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-  assert done.returncode == 0, (name, done.stdout, done.stderr)
+  with (
+    log.open("wb") as file,
+    subprocess.Popen(command, stdout=file, stderr=file) as process,
+  ):
+    try:
+      yield
+    finally:
+      process.terminate()
+      with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(30)
+      process.kill()
 
 
-def _until_idle(place):
+def _until(condition, place):
   limit = time.monotonic() + 60
   while time.monotonic() < limit:
-    if asked("sinfo", "-o", "%T").strip() == "idle":
+    if condition():
       return
     time.sleep(0.2)
   logs = [path.read_text()[-2000:] for path in (place / "log").iterdir()]
   raise AssertionError(f"SLURM does not start: {logs}")
-
-
-def _end(path):
-  """By its pid, and waits until it is gone."""
-  try:
-    pid = int(path.read_text())
-  except (OSError, ValueError):
-    return
-  with contextlib.suppress(ProcessLookupError):
-    os.kill(pid, signal.SIGTERM)
-    limit = time.monotonic() + 30
-    while time.monotonic() < limit:
-      os.kill(pid, 0)
-      time.sleep(0.1)
-    os.kill(pid, signal.SIGKILL)
 
 
 def _which(name):
