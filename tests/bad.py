@@ -1,12 +1,23 @@
 """Files that are not what they should be, and how they are refused."""
 
+import contextlib
+
+import pytest
+
+
+@contextlib.contextmanager
+def refused(*fragments):
+  """A refusal in one line, which is not a long one, and says this."""
+  with pytest.raises(ValueError, match=r"\S") as error:
+    yield
+  one_line(error, *fragments)
+
 
 def one_line(error, *fragments):
-  """The message of a refusal, which is one line and not a long one."""
+  """What is refused, in one line."""
   message = str(error.value)
   assert type(error.value) is ValueError
   assert "\n" not in message
   assert len(message) < 1000
   for fragment in fragments:
     assert fragment in message, message
-  return message

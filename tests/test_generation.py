@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests import checkpoints, quick
+from tests import bad, checkpoints, quick
 from tests.checkpoints import pair
 from tv_jax.engine import cycle, programs
 from tv_jax.engine.config import COLDEST_DRAFT, decode_config
@@ -222,10 +222,8 @@ class TestRefusals:
     ],
   )
   def test_of_prompts(self, prompts, words):
-    with pytest.raises(ValueError, match=r"prompt|tokenizer") as error:
+    with bad.refused(words):
       generate(prompts=prompts)
-    assert words in str(error.value)
-    assert "\n" not in str(error.value)
 
   @pytest.mark.parametrize(
     ("options", "words"),
@@ -240,9 +238,8 @@ class TestRefusals:
     ],
   )
   def test_of_options(self, options, words):
-    with pytest.raises(ValueError, match=r"\S") as error:
+    with bad.refused(words):
       generate(**options)
-    assert words in str(error.value)
 
   def test_of_speculation_without_a_draft(self):
     with pytest.raises(ValueError, match="no draft"):

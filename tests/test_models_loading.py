@@ -39,9 +39,8 @@ def saved(whole, tmp_path):
 
 
 def refused(directory, *fragments, **options):
-  with pytest.raises(ValueError, match=r"\S") as error:
+  with bad.refused(*fragments):
     models.load(directory, **options)
-  return bad.one_line(error, *fragments)
 
 
 def edit(directory, change):
