@@ -1,8 +1,6 @@
 """Generation through the public API: exact, independent of company, checked."""
 
 import functools
-import inspect
-import re
 
 import jax
 import numpy as np

@@ -83,22 +83,6 @@ def test_half_precision_is_as_close_as_theirs(family, tmp_path):
   assert checkpoints.error(ours, exact) <= checkpoints.error(theirs, exact)
 
 
-@pytest.mark.parametrize("family", ["llama3", "qwen3"])
-def test_shards_and_the_older_spelling_of_rope(pairs, family, tmp_path):
-  _, tokens, exact = pairs(family)
-  theirs = checkpoints.hugging_face(family)
-  theirs.save_pretrained(tmp_path, max_shard_size="60KB")
-  assert len(list(tmp_path.glob("*.safetensors"))) > 2
-  changed = checkpoints.FAMILIES[family].get("rope_parameters")
-  scaling = dict(changed or checkpoints.ROPE["default"])
-  theta = scaling.pop("rope_theta")
-  checkpoints.rewrite(
-    tmp_path, rope_parameters=None, rope_theta=theta, rope_scaling=scaling
-  )
-  ours = models.load(tmp_path).logits(tokens)
-  assert checkpoints.error(ours, exact) <= TOLERANCE
-
-
 @pytest.mark.parametrize(
   "family", ["linear", "llama3-tied", "wide-heads", "qwen3", "qwen3-tied"]
 )
