@@ -84,7 +84,7 @@ QWEN3 = _QWEN | {
 def merged(directory, texts, settings, unused=0, **changes):
   """A checkpoint whose tokenizer merges bytes, with many end tokens."""
   directory.mkdir()
-  numbers = _llama3_tokenizer(directory, texts)
+  numbers = tokenizer(directory, texts)
   ends = [numbers[name] for name in ENDS]
   tokens = {
     "bos_token_id": numbers[SPECIAL[0]],
@@ -131,7 +131,7 @@ def _json(path, **values):
   path.write_text(json.dumps(values, indent=2) + "\n")
 
 
-def _llama3_tokenizer(directory, texts) -> dict[str, int]:
+def tokenizer(directory, texts) -> dict[str, int]:
   """Bytes; special tokens after all others."""
   model = tokenizers.Tokenizer(tokenizers.models.BPE(ignore_merges=True))
   model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -5,9 +5,8 @@ import json
 import os
 
 import pytest
-import tokenizers
-import transformers
 
+from tests import published
 from tv_jax.edge import reading
 from tv_jax.models import templates
 from tv_jax.models import tokenizers as tokenizers_lib
@@ -15,58 +14,37 @@ from tv_jax.runs import questions as questions_lib
 from tv_jax.runs.questions import Question
 
 TURNS = ["hi there", "hello", "bye"]
-TEMPLATE = (
-  "{{ bos_token }}{{ date_string }}{% for m in messages %}"
-  "<{{ m['role'] }}>{{ m['content'] }}{% endfor %}"
-  "{% if add_generation_prompt %}<assistant>{% endif %}"
-)
+BEGIN, END = "<|begin_of_text|>", "<|eot_id|>"
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-  """A tokenizer of characters that begins each text with <s>."""
-  vocabulary = {"<s>": 0, "</s>": 1}
-  for code in (10, *range(32, 127)):
-    vocabulary[chr(code)] = len(vocabulary)
-  model = tokenizers.Tokenizer(
-    tokenizers.models.WordLevel(vocabulary, unk_token="<s>")
-  )
-  model.pre_tokenizer = tokenizers.pre_tokenizers.Split("", "isolated")
-  model.decoder = tokenizers.decoders.Fuse()
-  model.post_processor = tokenizers.processors.TemplateProcessing(
-    single="<s> $A", special_tokens=[("<s>", 0)]
-  )
-  tokenizer = transformers.PreTrainedTokenizerFast(
-    tokenizer_object=model,
-    bos_token="<s>",
-    eos_token="</s>",
-    chat_template=TEMPLATE,
-  )
-  path = tmp_path_factory.mktemp("tokenizer")
-  tokenizer.save_pretrained(path)
-  return path
+@pytest.fixture
+def tokenizer(tmp_path):
+  """One that begins each text with a token."""
+  published.tokenizer(tmp_path, ["hi there, hello, bye"])
+  return tokenizers_lib.load_tokenizer(tmp_path)
 
 
-@pytest.fixture(scope="module")
-def tokenizer(directory):
-  return tokenizers_lib.load_tokenizer(directory)
+def said(role, text=""):
+  return f"<|start_header_id|>{role}<|end_header_id|>\n\n{text}"
 
 
 @pytest.mark.parametrize(
   ("template", "turns", "text"),
   [
-    ("raw", ["hi there"], "<s>hi there"),
+    ("raw", ["hi there"], f"{BEGIN}hi there"),
     (
       "vicuna",
       TURNS,
-      f"<s>{templates.VICUNA_SYSTEM} USER: hi there ASSISTANT: hello</s>"
+      f"{BEGIN}{templates.VICUNA_SYSTEM} USER: hi there ASSISTANT: hello</s>"
       "USER: bye ASSISTANT:",
     ),
     # The same on every day, and begun once.
     (
       "chat",
       TURNS,
-      "<s>26 Jul 2024<user>hi there<assistant>hello<user>bye<assistant>",
+      f"{BEGIN}{said('system', 'Today Date: 26 Jul 2024')}\n\n{END}"
+      f"{said('user', 'hi there')}{END}{said('assistant', 'hello')}{END}"
+      f"{said('user', 'bye')}{END}{said('assistant')}",
     ),
   ],
 )
@@ -74,21 +52,19 @@ def test_templates(tokenizer, template, turns, text):
   assert tokenizer.decode(templates.encode(template, tokenizer, turns)) == text
 
 
-def test_a_template_that_can_think_is_told_not_to(directory):
-  tokenizer = tokenizers_lib.load_tokenizer(directory)
+def test_a_template_that_can_think_is_told_not_to(tokenizer):
+  messages = [{"role": "user", "content": "bye"}]
+  for encode in (
+    lambda name: templates.encode(name, tokenizer, TURNS),
+    lambda name: templates.encode_messages(tokenizer, messages, name),
+  ):
+    names = "chat", "without_thinking"
+    plain, quiet = (tokenizer.decode(encode(name)) for name in names)
+    assert quiet == f"{plain}<think>\n\n</think>\n\n"
+  before, *_ = tokenizer.chat_template.partition("{%- if enable_thinking")
+  tokenizer.chat_template = before
   with pytest.raises(ValueError, match=r'knows enable_thinking: give "chat"'):
     templates.encode("without_thinking", tokenizer, TURNS)
-  quiet = "{% if enable_thinking is false %}<end of thoughts>{% endif %}"
-  tokenizer.chat_template = TEMPLATE + quiet
-  said = [{"role": "user", "content": "bye"}]
-  for encode, asked in (
-    (lambda name: templates.encode(name, tokenizer, TURNS), TURNS),
-    (lambda name: templates.encode_messages(tokenizer, said, name), said),
-  ):
-    plain, quiet = map(
-      tokenizer.decode, map(encode, ("chat", "without_thinking"))
-    )
-    assert quiet == f"{plain}<end of thoughts>", asked
 
 
 @pytest.mark.parametrize(
