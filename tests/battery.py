@@ -12,7 +12,6 @@ import functools
 import random
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -100,16 +99,6 @@ class Lanes:
     return jax.tree.map(lambda array: array[index], self)
 
 
-class Results(NamedTuple):
-  """Decisions and stop laws, as arrays with a leading lane axis."""
-
-  node: np.ndarray
-  residual: np.ndarray
-  accept: np.ndarray
-  fault: np.ndarray
-  stop: np.ndarray
-
-
 def chosen_proposal(which):
   """The proposal in this place of PROPOSALS; the place may be traced."""
 
@@ -120,29 +109,26 @@ def chosen_proposal(which):
   return dataclasses.replace(PROPOSALS[WOR], laws=laws, rest_from=0)
 
 
-def judge(rule, t, proposal, *draft):
-  """A decision, and the law of it; zeros of a rule that has none."""
-  decision = rule.decide(t, proposal, *draft)
-  stop = jnp.zeros_like(decision.accept)
-  if rule.offers:
-    stop = rule.stop_law(t, proposal, *draft[:-1])
-  return Results(
-    decision.node, decision.residual, decision.accept, decision.fault, stop
-  )
-
-
 @functools.cache
 def program(name, t):
-  """The compiled rule; without a tree it takes a topology."""
+  """The compiled rule; without a tree it takes a topology.
+
+  It gives decisions and where the rule stops: zeros if it has no stop law.
+  """
   case = RULES[name]
 
-  def judge_lane(topology, which, *draft):
+  def judge(topology, which, *draft):
     proposal = chosen_proposal(which)
     if len(case.proposals) == 1:
       proposal = PROPOSALS[case.proposals[0]]
-    return judge(case.rule, topology if t is None else t, proposal, *draft)
+    shape = topology if t is None else t
+    decision = case.rule.decide(shape, proposal, *draft)
+    stop = jnp.zeros_like(decision.accept)
+    if case.rule.offers:
+      stop = case.rule.stop_law(shape, proposal, *draft[:-1])
+    return decision, stop
 
-  return jax.jit(jax.vmap(judge_lane, (None, 0, 0, 0, 0, 0)))
+  return jax.jit(jax.vmap(judge, (None, 0, 0, 0, 0, 0)))
 
 
 def padded(array, length, value: float = 0, axis=0):
@@ -169,7 +155,7 @@ def traced(t, nodes=NODES, width=WIDTH):
 
 
 def run(rule, t, lanes, eta):
-  """Every lane through the rule: Results."""
+  """Every lane through the rule: decisions, and stop laws [B, N]."""
   draft = lanes.tokens, lanes.q, lanes.p, np.asarray(eta, lanes.p.dtype)
   as_arrays, topology = RULES[rule].traced, None
   if as_arrays:  # padded nodes are never visited: their laws need not be any
@@ -184,11 +170,11 @@ def run(rule, t, lanes, eta):
     rows = slice(start, start + LANES)
     part = [padded(array[rows], LANES) for array in (lanes.which, *draft)]
     parts.append(jax.tree.map(np.asarray, call(topology, *part)))
-  whole = jax.tree.map(
+  decision, stop = jax.tree.map(
     lambda *arrays: np.concatenate(arrays)[: len(lanes)], *parts
   )
-  N = len(t)
-  return whole._replace(accept=whole.accept[:, :N], stop=whole.stop[:, :N])
+  accept = decision.accept[:, : len(t)]
+  return dataclasses.replace(decision, accept=accept), stop[:, : len(t)]
 
 
 # Drafts in rational numbers, for the oracle.
@@ -286,16 +272,16 @@ def aims(t):
   return np.where(t.ancestors, LOW, HIGH)
 
 
-def assert_agrees(t, draft, method, eta, results, lane):
+def assert_agrees(t, draft, method, eta, decision, lane):
   """One decision is the oracle's, threshold for threshold."""
   node, residual, tossed = oracle.decide(draft, method, eta)
-  assert results.node[lane] == node, f"{draft} at coins {eta}"
-  accept, expected = results.accept[lane], np.full(len(t), NOT_OFFERED)
+  assert decision.node[lane] == node, f"{draft} at coins {eta}"
+  accept, expected = decision.accept[lane], np.full(len(t), NOT_OFFERED)
   expected[list(tossed)] = [float(x) for x in tossed.values()]
   # A node that cannot be entered may be skipped instead of offered.
   expected[(expected == 0) & (accept == NOT_OFFERED)] = NOT_OFFERED
   for name, ours, theirs in (
-    ("residual", results.residual[lane], floats([residual])[0]),
+    ("residual", decision.residual[lane], floats([residual])[0]),
     ("accept", accept, expected),
   ):
     error = np.abs(ours - theirs).max()
@@ -305,17 +291,17 @@ def assert_agrees(t, draft, method, eta, results, lane):
 def assert_oracle_agrees(rule, t, drafts):
   method, coins = RULES[rule].method, aims(t)
   lanes = as_lanes(drafts)[np.repeat(np.arange(len(drafts)), len(t))]
-  results = run(rule, t, lanes, np.tile(coins, (len(drafts), 1)))
-  assert not results.fault.any()
+  decision, stop = run(rule, t, lanes, np.tile(coins, (len(drafts), 1)))
+  assert not decision.fault.any()
   for case, draft in enumerate(drafts):
     for aim in range(len(t)):
       lane = case * len(t) + aim
-      assert_agrees(t, draft, method, coins[aim], results, lane)
+      assert_agrees(t, draft, method, coins[aim], decision, lane)
     if not RULES[rule].rule.offers:
       continue
     law = oracle.stop_law(draft, method)
     np.testing.assert_allclose(
-      results.stop[case * len(t)],
+      stop[case * len(t)],
       [float(law.get(v, 0)) for v in range(len(t))],
       atol=1e-12,
       rtol=0,

@@ -26,7 +26,6 @@ from tests.battery import (
   TREES,
   WIDTH,
   WOR,
-  Results,
   V,
   aims,
   all_drafts,
@@ -101,7 +100,7 @@ def test_a_nan_is_a_fault_and_a_plain_step_or_was_not_read(x64, rule, t):
   count, rng = 24, np.random.default_rng(14)
   lanes = as_lanes(random_drafts(rule, t, count, seed=14))
   eta = rng.random((count, len(t))) ** 2
-  clean = run(rule, t, lanes, eta)
+  clean, _ = run(rule, t, lanes, eta)
   assert not clean.fault.any()
   assert set(clean.node.tolist()) > {ROOT}
   places = [*itertools.product("qp", range(len(t)), [None, *range(V)])]
@@ -110,9 +109,11 @@ def test_a_nan_is_a_fault_and_a_plain_step_or_was_not_read(x64, rule, t):
   results = run(rule, t, whole, np.tile(eta, (len(places), 1)))
   for i, (name, row, column) in enumerate(places):
     place = str((name, row, column))
-    decided = Results(*(x[i * count : (i + 1) * count] for x in results))
-    assert not any(np.isnan(array).any() for array in decided), place
-    laws = [decided.residual] + [decided.stop] * bool(RULES[rule].rule.offers)
+    rows = slice(i * count, (i + 1) * count)
+    decided, stop = jax.tree.map(lambda array, rows=rows: array[rows], results)
+    for array in jax.tree.leaves((decided, stop)):
+      assert not np.isnan(array).any(), place
+    laws = [decided.residual] + [stop] * bool(RULES[rule].rule.offers)
     for law in laws:
       assert (law >= 0).all()
       np.testing.assert_allclose(law.sum(axis=1), 1, atol=1e-12, err_msg=place)
@@ -247,7 +248,8 @@ def test_lemma_2(x64, rule, proposal):
   """
   language = oracle.random_language(random.Random(7), 3, zeros=0.1)
   chances, drafts = all_drafts(FIGURE_1, proposal, language)
-  stop = run(rule, FIGURE_1, as_lanes(drafts), np.zeros((len(drafts), 6))).stop
+  coins = np.zeros((len(drafts), 6))
+  _, stop = run(rule, FIGURE_1, as_lanes(drafts), coins)
   below = {node: FIGURE_1.ancestors[:, node] for node in (1, 3)}
   averages = {}
   for chance, draft, law in zip(chances, drafts, stop, strict=True):
@@ -310,7 +312,7 @@ def test_traversal_is_not_always_longer_on_trees(x64):
   lengths = {}
   for rule in ("traversal", "token_level"):
     coins = np.zeros((len(drafts), 4))
-    stop = run(f"{rule}, traced", t, as_lanes(drafts), coins).stop
+    _, stop = run(f"{rule}, traced", t, as_lanes(drafts), coins)
     lengths[rule] = chances @ stop @ (t.depth + 1)
   assert round(lengths["traversal"], 5) == 2.61397
   assert lengths["token_level"] == pytest.approx(2.615, abs=1e-12)
