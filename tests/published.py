@@ -60,24 +60,46 @@ LLAMA3 = {
   "rope_theta": 500000.0,
   "torch_dtype": "bfloat16",
 }
-_QWEN = {"rope_theta": 1000000, "torch_dtype": "bfloat16"}
-_QWEN |= {"use_sliding_window": False}
 # Rows of its embedding are no token's.
-QWEN2_CODER = _QWEN | {
+QWEN2_CODER = {
   "architectures": ["Qwen2ForCausalLM"],
   "attention_dropout": 0.0,
   "max_window_layers": 2,
   "model_type": "qwen2",
+  "rope_theta": 1000000,
   "sliding_window": 131072,
   "tie_word_embeddings": True,
+  "torch_dtype": "bfloat16",
+  "use_sliding_window": False,
 }
-QWEN3 = _QWEN | {
+# As of Qwen3-0.6B, whole.
+QWEN3 = {
   "architectures": ["Qwen3ForCausalLM"],
   "attention_bias": False,
-  "head_dim": 8,
-  "max_window_layers": 8,
+  "attention_dropout": 0.0,
+  "bos_token_id": 151643,
+  "eos_token_id": 151645,
+  "head_dim": 128,
+  "hidden_act": "silu",
+  "hidden_size": 1024,
+  "initializer_range": 0.02,
+  "intermediate_size": 3072,
+  "max_position_embeddings": 40960,
+  "max_window_layers": 28,
   "model_type": "qwen3",
+  "num_attention_heads": 16,
+  "num_hidden_layers": 28,
+  "num_key_value_heads": 8,
+  "rms_norm_eps": 1e-06,
+  "rope_scaling": None,
+  "rope_theta": 1000000,
   "sliding_window": None,
+  "tie_word_embeddings": True,
+  "torch_dtype": "bfloat16",
+  "transformers_version": "4.51.0",
+  "use_cache": True,
+  "use_sliding_window": False,
+  "vocab_size": 151936,
 }
 
 
@@ -91,37 +113,39 @@ def merged(directory, texts, settings, unused=0, **changes):
     "eos_token_id": ends,
     "vocab_size": len(numbers) + unused,
   }
-  _write(directory, settings | tokens | changes)
+  _write(directory, settings | tokens, changes)
   generation = {"do_sample": True, "eos_token_id": ends, "top_p": 0.9}
   _json(directory / "generation_config.json", **generation)
 
 
-def legacy(directory, texts, **settings):
+def legacy(directory, texts, **changes):
   """As Llama-2, Llama-68M and Vicuna, converted, with sentencepiece."""
   directory.mkdir()
   size = _sentencepiece(directory, texts)
   tokens = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
-  _write(directory, tokens | {"vocab_size": size} | settings)
+  _write(directory, tokens | {"vocab_size": size}, changes)
   _json(directory / "generation_config.json", **tokens)
 
 
-def _write(directory, settings):
-  """Writes config.json, and weights of that shape."""
+def _write(directory, settings, changes):
+  """Writes config.json with a small shape, and weights of that."""
   raw = {
     "architectures": ["LlamaForCausalLM"],
     "hidden_act": "silu",
-    "hidden_size": 16,
     "initializer_range": 0.02,
-    "intermediate_size": 24,
     "max_position_embeddings": 4096,
     "model_type": "llama",
-    "num_attention_heads": 2,
-    "num_hidden_layers": 2,
-    "num_key_value_heads": 1,
     "rms_norm_eps": 1e-5,
     "tie_word_embeddings": False,
     "torch_dtype": "float16",
   } | settings
+  raw |= {
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 2,
+    "num_key_value_heads": 1,
+  } | changes
   config = configs.from_dict(raw, "published")
   models.save(directory, checkpoints.ours(config))
   _json(directory / "config.json", **raw)

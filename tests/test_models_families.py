@@ -9,47 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests import checkpoints, quick
+from tests import checkpoints, published, quick
 from tv_jax.models import cache as caches
 from tv_jax.models import causal_pass, decoder, loading
 from tv_jax.models import config as configs
 
 TOKENS = checkpoints.tokens(2, 9, 48)
 
-# As it was published with Qwen3-0.6B.
-PUBLISHED = {
-  "architectures": ["Qwen3ForCausalLM"],
-  "attention_bias": False,
-  "attention_dropout": 0.0,
-  "bos_token_id": 151643,
-  "eos_token_id": 151645,
-  "head_dim": 128,
-  "hidden_act": "silu",
-  "hidden_size": 1024,
-  "initializer_range": 0.02,
-  "intermediate_size": 3072,
-  "max_position_embeddings": 40960,
-  "max_window_layers": 28,
-  "model_type": "qwen3",
-  "num_attention_heads": 16,
-  "num_hidden_layers": 28,
-  "num_key_value_heads": 8,
-  "rms_norm_eps": 1e-06,
-  "rope_scaling": None,
-  "rope_theta": 1000000,
-  "sliding_window": None,
-  "tie_word_embeddings": True,
-  "torch_dtype": "bfloat16",
-  "transformers_version": "4.51.0",
-  "use_cache": True,
-  "use_sliding_window": False,
-  "vocab_size": 151936,
-}
 FULL = ["full_attention"] * 28
 
 
 def read(**changes):
-  raw = PUBLISHED | changes
+  raw = published.QWEN3 | changes
   raw = {name: value for name, value in raw.items() if value is not ...}
   return configs.from_dict(raw, "config.json")
 

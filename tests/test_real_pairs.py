@@ -103,7 +103,8 @@ def files(tmp_path_factory):
   merged(target, num_hidden_layers=3, **coder)
   merged(draft, **coder)
   target = folder / "qwen3-target"
-  merged(target, settings=published.QWEN3, **short)
+  qwen3 = {"head_dim": 8, "tie_word_embeddings": False, **short}
+  merged(target, settings=published.QWEN3, **qwen3)
   model = models.load(target)
   for name, draft in (
     ("qwen3-dspark", checkpoints.ours_dspark(model, size=7)),
