@@ -192,3 +192,8 @@ def test_spec_bench():
   assert {
     len(question.turns) for question in questions if question.task == "mt_bench"
   } == {2}
+
+
+def test_an_answer_is_right_by_its_last_line():
+  assert questions_lib.score("6 times 7 is\n42\n", "So:\n42")
+  assert not questions_lib.score("42\nor so", "42")
