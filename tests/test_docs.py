@@ -42,6 +42,21 @@ def test_a_command_prints_what_the_document_says(document, command, tmp_path):
   assert documents.missing(command, done) == []
 
 
+def run_all(commands, folder, path=documents.ROOT, *, numbers=True):
+  """Each ends well, and prints what the document says."""
+  for command in commands:
+    done = documents.run(command, folder, path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert documents.missing(command, done, numbers=numbers) == []
+
+
+def refused(command, folder, words):
+  done = documents.run(command, folder)
+  assert done.returncode == 2
+  assert words in done.stderr
+  assert len(done.stderr.splitlines()) == 1
+
+
 @pytest.mark.long
 def test_a_rule_of_ones_own_in_a_run_a_recording_and_a_replay(tmp_path):
   text = TUTORIAL.read_text()
@@ -52,10 +67,7 @@ def test_a_rule_of_ones_own_in_a_run_a_recording_and_a_replay(tmp_path):
     if re.search(r"tv_jax\.main|use\.py|tv_jax\.replay", command.text)
   ]
   assert len(commands) == 3
-  for command in commands:
-    done = documents.run(command, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert documents.missing(command, done) == []
+  run_all(commands, tmp_path)
   items = [
     json.loads(line)
     for line in (tmp_path / "runs/kseq/items.jsonl").read_text().splitlines()
@@ -67,13 +79,9 @@ def test_a_rule_of_ones_own_in_a_run_a_recording_and_a_replay(tmp_path):
   for trace in traces:
     for cycle in trace["cycles"]:
       assert cycle["walks"][trace["verifier"]]["node"] == cycle["node"]
-  (again, *_) = commands
   with (tmp_path / "my_rule.py").open("a") as source:
     source.write("# another rule\n")
-  done = documents.run(again, tmp_path)
-  assert done.returncode == 2
-  assert "my_rule:kseq" in done.stderr
-  assert len(done.stderr.splitlines()) == 1
+  refused(commands[0], tmp_path, "my_rule:kseq")
 
 
 # The rules' tutorial does the same in make test.
@@ -81,20 +89,15 @@ def test_a_rule_of_ones_own_in_a_run_a_recording_and_a_replay(tmp_path):
 def test_a_proposal_of_ones_own_in_a_run_a_recording_and_a_replay(tmp_path):
   text = PROPOSAL.read_text()
   documents.write_files(text, tmp_path)
-  *_, run, ask, replayed = documents.commands_of(text)
-  for command in (run, ask, replayed):
-    done = documents.run(command, tmp_path)
-    assert done.returncode == 0, done.stderr
-    # The bundled models' numbers are not the same on another processor.
-    assert documents.missing(command, done, numbers=False) == []
+  *commands, replayed = documents.commands_of(text)[-3:]
+  # The bundled models' numbers are not the same on another processor.
+  run_all([*commands, replayed], tmp_path, numbers=False)
   page = (tmp_path / "runs/mine/report.html").read_text()
   assert "my_proposal:mine" in page
   # What a file names is not imported.
   unnamed = replayed.text.replace("--proposals=my_proposal:mine", "")
-  done = documents.run(replayed._replace(text=unnamed), tmp_path)
-  assert done.returncode == 2
-  assert "--proposals=my_proposal:mine" in done.stderr
-  assert len(done.stderr.splitlines()) == 1
+  named = "--proposals=my_proposal:mine"
+  refused(replayed._replace(text=unnamed), tmp_path, named)
 
 
 @pytest.mark.long
@@ -123,7 +126,4 @@ def test_a_rule_is_put_into_the_package(tmp_path):
   assert code.count("kseq") == 3
   table.write_text(code)
   assert len(others) == 2
-  for command in others:
-    done = documents.run(command, checkout, path=checkout)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert documents.missing(command, done) == []
+  run_all(others, checkout, path=checkout)
