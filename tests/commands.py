@@ -1,9 +1,11 @@
 """The command, given as a user gives it, on a small grid."""
 
+import contextlib
 import os
 import pathlib
 import subprocess
 import sys
+import time
 
 from tests import quick
 from tests.stores import ROOT
@@ -61,6 +63,17 @@ def ended(process):
   return subprocess.CompletedProcess(
     process.args, process.returncode, out, error
   )
+
+
+def until(look, seconds=800):
+  """What is seen, once it is there."""
+  limit = time.monotonic() + seconds
+  while time.monotonic() < limit:
+    with contextlib.suppress(OSError, ValueError, IndexError):  # half written
+      if seen := look():
+        return seen
+    time.sleep(0.005)
+  raise AssertionError("it was waited for in vain")
 
 
 def run(*arguments, **options):

@@ -13,9 +13,10 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 
 import pytest
+
+from tests.commands import until
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "squeue", "scontrol")
 SBIN = "/usr/sbin"
@@ -96,10 +97,10 @@ def running(place: pathlib.Path):
       daemons.enter_context(_daemon(log, name, *arguments))
 
     start("munged", "--foreground", "--force", *flags)
-    _until((munge / "socket").exists, place)
+    until((munge / "socket").exists, 60)
     start("slurmctld", "-D", "-f", conf, "-c")
     start("slurmd", "-D", "-f", conf, "-N", host)
-    _until(lambda: asked("sinfo", "-o", "%T").strip() == "idle", place)
+    until(lambda: asked("sinfo", "-o", "%T").strip() == "idle", 60)
     try:
       yield conf
     finally:
@@ -130,16 +131,6 @@ def _daemon(log, name, *arguments):
       with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(30)
       process.kill()
-
-
-def _until(condition, place):
-  limit = time.monotonic() + 60
-  while time.monotonic() < limit:
-    if condition():
-      return
-    time.sleep(0.2)
-  logs = [path.read_text()[-2000:] for path in (place / "log").iterdir()]
-  raise AssertionError(f"SLURM does not start: {logs}")
 
 
 def _which(name):

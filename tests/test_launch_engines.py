@@ -3,15 +3,13 @@
 Ray and SLURM are real ones, on this machine, with GPUs that are none.
 """
 
-import contextlib
 import os
 import signal
-import time
 
 import pytest
 
 from tests import slurm
-from tests.commands import ended, run, start
+from tests.commands import ended, run, start, until
 
 pytestmark = pytest.mark.long
 
@@ -57,17 +55,6 @@ def same(folder, whole):
   for end in ("md", "tex", "csv"):
     table = f"quality/quality.{end}"
     assert (folder / table).read_bytes() == (whole / table).read_bytes()
-
-
-def until(look, seconds=800):
-  """What is seen, once it is there."""
-  limit = time.monotonic() + seconds
-  while time.monotonic() < limit:
-    with contextlib.suppress(OSError, ValueError, IndexError):  # half written
-      if seen := look():
-        return seen
-    time.sleep(0.01)
-  raise AssertionError("it was waited for in vain")
 
 
 def writing(folder, before=None):
