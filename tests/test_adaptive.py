@@ -104,10 +104,7 @@ def test_a_rule_for_known_trees_alone_is_refused():
 
 
 THIRD = Adaptive((2, 2, 2), most=2, policy=by_largest)  # across branches
-QUICK = [
-  ("traversal", "without_replacement", SMALL),
-  ("token_level", "examples.gated:half", OTHER),
-]
+QUICK = [("traversal", "without_replacement", SMALL)]
 # Each rule with each proposal, and each of both with either policy.
 CERTIFIED = [
   *(

@@ -279,13 +279,6 @@ def test_prompts_may_be_messages_and_a_single_one(bundled, asked, count):
   assert found[1:] in ([], [bundled.tokenizer("Yes").input_ids, [5]])
 
 
-def test_every_option_is_described():
-  options = inspect.signature(decode_config).parameters.keys() - {"pair"}
-  assert options > {"tree", "verifier", "trace"}
-  for option in options:
-    assert re.search(rf"\b{option}( \(|:)", tv_jax.generate.__doc__)
-
-
 @pytest.mark.parametrize(
   ("options", "drawn"),
   [

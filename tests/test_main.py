@@ -1,4 +1,4 @@
-"""The command, of finished runs."""
+"""The command as users give it: finished runs, mistakes, kills, pre-emption."""
 
 import random
 import re
@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from tests.commands import SMALL, contents, run
-from tests.test_main_crashes import is_progress
+from tests.commands import SMALL, contents, ended, refused, run, start, until
 from tv_jax.edge.reading import BUNDLED
 from tv_jax.runs import report
 
@@ -48,23 +47,20 @@ def finished(flags, tmp_path_factory):
   return above / "run", done.stdout
 
 
-@pytest.fixture(scope="module")
-def finished(cache, tmp_path_factory):
-  """A finished run whose models are gone: its command, folder and output."""
-  above = tmp_path_factory.mktemp("finished")
-  shutil.copytree(BUNDLED, above / "pair")
-  pair = [
-    f"--config.models.{name}={above}/pair/{name}"
-    for name in ("target", "draft")
-  ]
-  folder = above / "run"
-  # From another folder: configs are found, and what they import.
-  command = f"--workdir={folder}", cache, *SMALL, *pair
-  done = run(*command, cwd=above)
-  assert done.returncode == 0, done.stderr
-  assert is_progress(done.stderr.splitlines())
-  (above / "pair").rename(above / "gone")
-  return command, folder, done.stdout
+def one_line(done):
+  """What a command was refused with, before it did anything."""
+  assert done.stderr.count("\n") == 1, done.stderr
+  return refused(done)
+
+
+def lines_in(folder):
+  path = folder / "items.jsonl"
+  return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def wait(process, condition):
+  """Until something holds, or the process has ended."""
+  until(lambda: process.poll() is not None or condition())
 
 
 def test_a_finished_run_is_shown_again_without_its_models(
@@ -92,3 +88,58 @@ def test_the_report_comes_again_from_the_items(finished):
   assert report.write(folder).page in before
   for path, content in before.items():
     assert path.read_bytes() == content
+
+
+@pytest.mark.long  # tests/test_evaluate.py has a torn line
+def test_kills_at_any_moment_change_nothing(finished, flags, tmp_path):
+  folder = tmp_path / "run"
+  path, command = folder / "items.jsonl", (f"--workdir={folder}", *flags)
+  rng, before, torn = random.Random(0), b"", 0
+  for number in range(KILLS):
+    # At least one line is left to be made after the last kill.
+    wanted = min(lines_in(folder) + rng.randint(0, 2), LINES - 1)
+    process = start(*command)
+    if number == 0:  # a second process is refused and harms nothing
+      wait(process, (folder / "env.json").exists)
+      said = one_line(run(*command))
+      assert f"is being written by process {process.pid} on host" in said
+    if number % 4:
+      wait(process, lambda wanted=wanted: lines_in(folder) >= max(1, wanted))
+    else:
+      time.sleep(rng.uniform(0, 4))
+    process.kill()
+    assert ended(process).returncode == -signal.SIGKILL
+    left = path.read_bytes() if path.exists() else b""
+    # No line that was there is lost, changed or made again.
+    assert left.startswith(before)
+    if left and number % 2:
+      torn += 1
+      last = len(left) - (left.rfind(b"\n", 0, -1) + 1)
+      left = left[: len(left) - rng.randint(1, last - 1)]
+      path.write_bytes(left)
+    before = left[: left.rfind(b"\n") + 1]
+  assert torn
+  done = run(*command)
+  assert done.returncode == 0, done.stderr
+  assert path.read_bytes().startswith(before)
+  assert contents(folder) == contents(finished[0])
+
+
+@pytest.mark.long
+def test_pre_emption_loses_nothing(finished, flags, tmp_path):
+  """Ctrl-C is the same: tests/test_cli.py."""
+  folder = tmp_path / "run"
+  command = f"--workdir={folder}", *flags
+  process = start(*command)
+  wait(process, lambda: lines_in(folder) >= LINES // 2)
+  process.send_signal(signal.SIGTERM)
+  done = ended(process)
+  assert (done.returncode, done.stdout) == (130, "")
+  assert done.stderr.splitlines()[-1] == "tv_jax.main: interrupted"
+  assert LINES // 2 <= lines_in(folder) < LINES
+  assert not (folder / "DONE").exists()
+  written = (folder / "items.jsonl").read_bytes()
+  done = run(*command)
+  assert done.returncode == 0, done.stderr
+  assert contents(folder)["items.jsonl"].startswith(written)
+  assert contents(folder) == contents(finished[0])
