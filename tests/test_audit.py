@@ -210,20 +210,19 @@ class TestPlanted:
 
 
 def test_the_verdict_names_what_is_wrong():
-  names = ("independent", "chain:2", "block", "top_k", "1", "1")
-  good = report.Row(names, 4.0, 0.3, 0)
-  assert report.failures([good], {names[:2]: 1e-6}) == []
-  for row, drift, words in [
-    (good._replace(p_value=1e-5), 1e-6, "NOT THE TARGET'S LAW"),
-    (good._replace(cycles=2.9), 1e-6, "shallower tree"),
-    (good._replace(faults=3), 1e-6, "faults in 3 cycles"),
-    (good, 0.1, "NOT THOSE OF THE TEXT"),
-    (good, float("nan"), "NOT THOSE OF THE TEXT"),
+  good = report.Row("independent chain:2 block top_k 1 1", 0.3, 4.0, 0, 1e-6)
+  assert report.failures(good, 1) == []
+  for wrong, words in [
+    ({"p_value": 1e-5}, "NOT THE TARGET'S LAW"),
+    ({"cycles": 2.9}, "shallower tree"),
+    ({"faults": 3}, "faults in 3 cycles"),
+    ({"drift": 0.1}, "NOT THOSE OF THE TEXT"),
+    ({"drift": float("nan")}, "NOT THOSE OF THE TEXT"),
   ]:
-    (line,) = report.failures([row], {names[:2]: drift})
+    (line,) = report.failures(good._replace(**wrong), 1)
     assert words in line
   crowd = [good._replace(p_value=p) for p in np.linspace(0.1, 0.3, 40)]
-  assert "not uniform" in report.failures(crowd, {})[-1]
+  assert report.uniform(crowd) < report.LEVEL
 
 
 @pytest.mark.long
@@ -240,7 +239,7 @@ def test_the_command():
   )
   assert done.returncode == 0, done.stdout + done.stderr
   assert "1 cases of 2,000 rows" in done.stdout
-  assert "chain:2  tv_jax.verifiers.block:RULE  top_k " in done.stdout
+  assert "chain:2 tv_jax.verifiers.block:RULE top_k 1 1: p " in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -95,38 +95,28 @@ def test_what_is_written_is_hard_and_loads_as_others_do(folder, asked):
   assert config["eos_token_id"] is None  # else transformers has one of its own
 
 
-class TestWealth:
-  @pytest.mark.parametrize(("V", "K", "n"), [(2, 1, 7), (3, 1, 5), (2, 2, 4)])
-  def test_a_bet_is_fair_exactly(self, V, K, n):
-    p = random_law(V, K, 2)
-    which = np.arange(n) % 2
-    every = np.array([*itertools.product(range(V**K), repeat=n)])
-    all_of = np.broadcast_to(which, every.shape)
-    grown = np.exp(evidence.wealth(p, V, all_of, every))
-    chance = p[which, every].prod(axis=1)
-    np.testing.assert_allclose(chance @ grown, 1, rtol=1e-9)
+@pytest.mark.parametrize(("V", "K", "n"), [(2, 1, 7), (3, 1, 5), (2, 2, 4)])
+def test_a_bet_is_fair_exactly_whatever_came_before(V, K, n):
+  p, most = random_law(V, K, 2), V**K
+  which = np.arange(n) % 2
+  every = np.array([*itertools.product(range(most), repeat=n)])
+  all_of = np.broadcast_to(which, every.shape)
+  grown = np.exp(evidence.wealth(p, V, all_of, every))
+  np.testing.assert_allclose(p[0] @ grown[:: len(every) // most, 0], 1)
+  after, before = (grown[:, i].reshape(-1, most) for i in (-1, -2))
+  np.testing.assert_allclose(after @ p[which[-1]], before[:, 0], rtol=1e-9)
 
-  def test_what_cannot_be_convicts_at_once(self):
-    p = np.array([[0.5, 0.5, 0.0]])
-    codes = np.array([0, 1, 2, 0])
-    grown = evidence.wealth(p, 3, 0 * codes, codes)
-    assert np.isfinite(grown[:2]).all()
-    assert np.isinf(grown[2:]).all()
+
+def test_what_cannot_be_convicts_at_once():
+  p = np.array([[0.5, 0.5, 0.0]])
+  codes = np.array([0, 1, 2, 0])
+  grown = evidence.wealth(p, 3, 0 * codes, codes)
+  assert np.isfinite(grown[:2]).all()
+  assert np.isinf(grown[2:]).all()
 
 
 def most_by_chance(share, runs):
   return share + 3.5 * math.sqrt(share * (1 - share) / runs)
-
-
-@pytest.mark.parametrize("runs", quick.shorter([1_000, 10_000]))
-def test_false_alarms_come_at_the_promised_rate(runs):
-  p = random_law(3, 2, 2)
-  which, codes = draw(np.random.default_rng(2), p, (runs, 200))
-  highest = evidence.wealth(p, 3, which, codes).max(axis=1)
-  for level in (0.01, 0.1, 0.5):
-    alarms = np.mean(highest >= -math.log(level))
-    assert alarms <= most_by_chance(level, runs)
-  assert np.mean(highest >= math.log(2)) > 0.02  # it does speak
 
 
 def planted(p, off):
@@ -156,41 +146,18 @@ def test_the_bound_holds_at_all_looks(runs, off):
   assert below.mean() <= most_by_chance(0.2, runs)
 
 
-@pytest.mark.long
-def test_the_number_that_is_announced_is_enough():
-  within, confidence = 0.05, 0.99
-  p, rng = random_law(3, 3, 2, seed=4), np.random.default_rng(5)
-  enough = evidence.needed(p, within, confidence)
-
-  def acquitted(engine, n, runs=40):
-    which, codes = draw(rng, engine, (runs, n))
-    bounds = map(
-      lambda *one: evidence.upper_bound(p, *one, confidence)[1], which, codes
-    )
-    return np.mean([bound <= within for bound in bounds])
-
-  assert acquitted(p, enough) >= evidence.PROMISED
-  assert acquitted(p, enough // 2) < 0.5  # the number is no idle one
-  engine = planted(p, within)
-  np.testing.assert_allclose(np.abs(engine - p).sum(axis=1) / 2, within)
-  assert acquitted(engine, enough) == 0
-  grown = evidence.wealth(p, 3, *draw(rng, engine, (40, enough)))
-  assert np.mean(grown.max(axis=1) >= math.log(100)) >= evidence.PROMISED
-
-
 def test_a_fault_is_found_where_it_is(exact):
   """The third token, where an engine has its bonus token, is drawn too hot."""
   engine = exact.reshape(3, 16, 4).copy()
-  first = engine[1, 5].sum()
   hot = engine[1, 5] ** 0.3
-  engine[1, 5] = hot / hot.sum() * first  # after prompt 1 and tokens 1, 1
+  engine[1, 5] *= 0.5
+  engine[1, 5] += 0.5 * hot / hot.sum() * exact.reshape(3, 16, 4)[1, 5].sum()
   counts = np.rint(engine.reshape(exact.shape) * 20_000).astype(int)
   odd = evidence.worst(exact, 4, counts)
-  assert (odd.prompt, odd.prefix) == (1, (1, 1))
-  assert odd.of == pytest.approx(first * 20_000, abs=3)
-  share = (hot / hot.sum())[odd.token]
-  assert odd.seen / odd.of == pytest.approx(share, abs=0.01)
-  assert abs(odd.chance - share) > 0.05
+  assert (odd.prompt, odd.tokens[:2]) == (1, (1, 1))
+  assert odd.seen == counts[1, 20 + odd.tokens[2]]
+  assert odd.chance == exact[1, 20 + odd.tokens[2]]
+  assert odd.of == pytest.approx(20_000, abs=40)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +198,7 @@ def audit(*flags):
   quick.shorter(
     [
       ("draft", [], 1, "NOT LOSSLESS: clear after"),
-      ("target", [], 3, "NOT CLEAR YET: about"),
+      ("target", [], 3, "NOT CLEAR YET: give more"),
       ("target", ["--within=0.4"], 0, "LOSSLESS, within TV 0.4"),
       (
         "target",
@@ -264,7 +231,6 @@ def test_our_engine_and_the_commands_of_the_document(tmp_path):
   hard = tmp_path / "hard"
   told = (hard / "README.md").read_text()
   assert told in done.stdout
-  assert len(re.findall(r"^\| \d \| [\d,]+ \|$", told, re.M)) == 4
   again = documents.run(writes, tmp_path)
   assert again.returncode == 2
   documents.write_files(text, tmp_path)

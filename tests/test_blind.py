@@ -23,9 +23,6 @@ def faulty(fault, tree, proposal, tokens, q, p):
   if fault == "third doubled":
     chance = jnp.where(third, 2 * sound.chance, sound.chance)
     return sound._replace(chance=jnp.minimum(chance, 1))
-  if fault == "third taken":
-    chance = jnp.where(third & sound.offered, 1, sound.chance)
-    return sound._replace(chance=chance)
   if fault == "bonus cut":
     return sound._replace(residual=lambda node: likeliest(sound.residual(node)))
   return sound
@@ -47,7 +44,6 @@ def rule(fault):
     [
       ("third doubled", "branching:3"),
       ("", ""),
-      ("third taken", "branching:3"),
       ("bonus cut", "chain:1"),
     ]
   ),
@@ -88,7 +84,7 @@ def siblings(p, q, context, rng, fault=""):
     chance = left[token] / law[token]
     if rank == 2 and fault == "third doubled":
       chance *= 2
-    if rng.random() < chance or (rank == 2 and fault == "third taken"):
+    if rng.random() < chance:
       return [token]
     left = np.maximum(left - law, 0)
     left, law[token] = left / left.sum(), 0
@@ -102,7 +98,6 @@ def siblings(p, q, context, rng, fault=""):
       (functools.partial(siblings, fault="third doubled"), 5),
       (functools.partial(chain, levels=1, draw=draw_of_few), 64),
       (siblings, 0),
-      (functools.partial(siblings, fault="third taken"), 5),
       (functools.partial(chain, levels=1), 0),
       (functools.partial(verify, bug="third doubled"), 5),
       (functools.partial(verify, bug="bonus cut"), 64),
@@ -117,7 +112,7 @@ def test_the_usual_cases_show_faults_of_programs(program, shown):
   assert "8 cases of 3 tokens" in told
   if shown:
     assert shown == found.smallest.laws[0].V
-    assert f" of {shown}, " in told
+    assert f" of {shown} tokens, " in told
 
 
 def test_how_siblings_are_drawn_is_asked_and_said():

@@ -49,10 +49,6 @@ def by_python():
   return random.choices(range(3), LAW)[0]
 
 
-def by_counts(rng):
-  return rng.multinomial(1, LAW).argmax()
-
-
 def by_bits(rng):
   return [0, 1, 1, 1, 2, 2, 2, 2][rng.integers(8)]
 
@@ -73,7 +69,7 @@ def by_race(rng):
 
 
 def by_inverted_race(rng):
-  return np.argmax(np.array([*LAW, 0.0]) / rng.standard_exponential(4))
+  return np.argmax(np.array([*LAW, 0.0]) / rng.exponential(size=4))
 
 
 def by_gumbel(rng):
@@ -94,29 +90,9 @@ def by_cold_gumbel(rng):
   return np.argmax((warm / 16 + rng.gumbel(size=3) / 16) * 16)
 
 
-def by_python_race():
-  times = [random.expovariate(x) for x in LAW]
-  return times.index(min(times))
-
-
-def by_race_of_a_scale(rng):
-  return np.argmin(rng.exponential(1 / np.array(LAW)))
-
-
-def by_uniforms_of_a_high(rng):
-  first, second = rng.uniform(0, [1, 0.5])
-  return 2 if first < 0.5 else int(second >= 0.125)
-
-
-def by_gumbel_of_a_loc(rng):
-  return np.argmax(rng.gumbel(LOGITS))
-
-
-EXACTLY = [by_inverse, by_loop, by_python, by_counts, by_bits, by_old_numpy]
-EXACTLY += [by_race, by_inverted_race, by_python_race]
-EXACTLY += [by_uniforms_of_a_high, by_numbers_of_numpy]
+EXACTLY = [by_inverse, by_loop, by_python, by_bits, by_old_numpy]
+EXACTLY += [by_race, by_inverted_race, by_numbers_of_numpy]
 NEARLY = [by_gumbel, by_logs_of_uniforms]
-NEARLY += [by_gumbel_of_a_loc, by_race_of_a_scale]
 
 
 @pytest.mark.parametrize("program", [*EXACTLY, *NEARLY])
@@ -127,12 +103,6 @@ def test_a_token_is_drawn_by_its_law(program):
   if program in EXACTLY:
     assert found.chances == WANTED
   assert found.distance(WANTED) < 1e-15
-
-
-@pytest.mark.parametrize("program", [by_gumbel_far_from_0, by_cold_gumbel])
-def test_logits_are_far_from_0(program):
-  """As far as a thousand, a logit is rounded to 1e-13."""
-  assert certify.explore(program).distance(WANTED) < 1e-12
 
 
 def test_comparisons_with_one_uniform_are_of_one_uniform():
@@ -348,15 +318,11 @@ def kept_by_generator(rng):
 
 # Each makes one generator twice in a run, or the same in each run.
 SEEDED = {
-  "7": lambda: np.random.default_rng(7),
+  "7": lambda: np.random.default_rng(seed=7),
   "a list": lambda: np.random.default_rng([1, 2]),
-  "an array": lambda: np.random.default_rng(np.array([3, 4])),
-  "a sequence": lambda: np.random.default_rng(np.random.SeedSequence(3)),
   "bits": lambda: np.random.Generator(np.random.PCG64(5)),
-  "a key": lambda: np.random.Generator(np.random.Philox(key=5)),
   "of old": lambda: np.random.RandomState(seed=3),
   "a text": lambda: random.Random("a"),
-  "bytes": lambda: random.Random(b"a"),
   "Python's seed": lambda: random.seed(3) or random,
   "NumPy's seed": lambda: np.random.seed([1]) or np.random,
   "Python's state": lambda: random.setstate(random.getstate()) or random,
@@ -402,16 +368,10 @@ def test_generators_without_a_seed_are_independent():
 @pytest.mark.parametrize(
   "draws",
   [
-    lambda rng: rng.integers(2, dtype=np.uint8) + np.uint8(255),
-    lambda rng: rng.integers(-100, -98, 2, np.int8) - np.int8(100),
-    lambda rng: rng.integers(100, 101, endpoint=True, dtype="uint8"),
-    lambda rng: rng.integers(2, size=3, dtype=bool),
     lambda rng: rng.integers(2),
+    lambda rng: rng.integers(-100, -98, 2),
     lambda rng: rng.choice(2),
     lambda rng: rng.choice(np.arange(3, dtype=np.uint8), 2),
-    lambda rng: rng.multinomial(2, [0.5, 0.5]),
-    lambda rng: np.random.randint(2),
-    lambda rng: np.random.randint(2, dtype=np.uint8),
   ],
 )
 def test_numbers_are_of_the_types_that_numpys_are(draws):
@@ -422,19 +382,8 @@ def test_numbers_are_of_the_types_that_numpys_are(draws):
     shape, dtype = getattr(found, "shape", None), getattr(found, "dtype", None)
     return type(found).__name__, shape, str(dtype)
 
-  with np.errstate(over="ignore"):
-    wanted = kind(np.random.default_rng(0))
-    assert certify.explore(kind).chances == {wanted: 1}
-
-
-@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int8])
-def test_numbers_beyond_their_type_are_refused(dtype):
-  with pytest.raises(certify.ExploreError, match="300 is out of bounds"):
-    certify.explore(lambda rng: rng.integers(301, dtype=dtype))
-
-
-def races_far_below(rng):
-  return np.argmax(LOGITS - 20_000 + rng.gumbel(size=3))
+  wanted = kind(np.random.default_rng(0))
+  assert certify.explore(kind).chances == {wanted: 1}
 
 
 def races_far_above(rng):
@@ -452,11 +401,18 @@ def races_among_masked(rng):
 
 @pytest.mark.parametrize(
   "program",
-  [races_far_below, races_far_above, races_masked, races_among_masked],
+  [
+    by_gumbel_far_from_0,
+    by_cold_gumbel,
+    races_far_above,
+    races_masked,
+    races_among_masked,
+  ],
 )
 def test_logits_beyond_what_floats_exponentiate(program):
-  found = certify.explore(program)
-  assert found.distance(WANTED) < 1e-9  # a million has 10 digits behind it
+  near = program in (by_gumbel_far_from_0, by_cold_gumbel)
+  limit = 1e-12 if near else 1e-9  # a million has 10 digits behind it
+  assert certify.explore(program).distance(WANTED) < limit
 
 
 @pytest.mark.parametrize(
@@ -475,30 +431,11 @@ def test_a_cold_race_has_one_winner(race):
   assert 0 < found.unexplored < Fraction(1, 10**300)
 
 
-def test_a_rejection_sampler_is_left_with_its_bound():
-  """Its ways have no end: the likeliest are followed, and the rest is told."""
-
-  def program(rng):
-    while True:
-      token = rng.integers(3)
-      if rng.random() < LAW[token]:
-        return token
-
-  found = certify.explore(program, budget=300)
-  assert found.runs == 300
-  assert found.unexplored == 1 - sum(found.chances.values())
-  assert 0 < found.unexplored < 0.2
-  for token, chance in found.chances.items():
-    assert WANTED[token] - found.unexplored <= chance <= WANTED[token]
-
-
-def test_time_that_is_up_is_told():
-  def program(rng):
-    while rng.integers(3) < 2:
-      pass
-
-  found = certify.explore(program, seconds=0.2)
-  assert found.unexplored > 0
+def falls_back(rng):
+  try:
+    return rng.integers(2, dtype=np.uint8)
+  except TypeError:
+    return 0
 
 
 def leaves(rng):
@@ -535,10 +472,13 @@ def test_a_cut_that_the_function_catches_is_a_cut():
   ("program", "told"),
   [
     (lambda rng: rng.integers(2**31), "draws one of 2147483648 numbers"),
-    (
-      lambda rng: rng.choice(4, 2, replace=False, shuffle=False),
-      "an order that is not random",
-    ),
+    (lambda rng: rng.choice(4, 2, shuffle=False), "otherwise: .* 'shuffle'"),
+    (falls_back, r"draws by integers\(\) otherwise: .* 'dtype'"),
+    (lambda: np.log1p(-np.random.rand()) < -1, r"takes log1p\(\) of a"),
+    (lambda rng: rng.exponential([1, 2]), "draws by an array of parameters"),
+    (lambda rng: rng.gumbel(LOGITS), "draws by an array of parameters"),
+    (lambda rng: rng.uniform(0, LAW), "draws by an array of parameters"),
+    (lambda rng: rng.multinomial(1, LAW), r"uses multinomial\(\) of a gener"),
     (twins, r"draws by random\(\) from a generator in another's state"),
     (twins_of_numpy, r"draws by random\(\) from a generator in another's"),
     (
@@ -560,8 +500,9 @@ def test_a_cut_that_the_function_catches_is_a_cut():
     (lambda rng: rng.exponential() < 1, "compares noise with a number"),
     (lambda rng: rng.exponential() / -0.0, r"divides a random number by -0\.0"),
     (lambda rng: rng.random() < np.float16(0.75), "one of float16, which ro"),
-    (lambda rng: rng.normal(), r"draws by normal\(\)"),
-    (lambda: random.gauss(0, 1), r"draws by gauss\(\)"),
+    (lambda rng: rng.normal(), r"uses normal\(\) of a generator"),
+    (lambda: random.gauss(0, 1), r"uses gauss\(\) of a generator"),
+    (lambda: random.randrange(3), r"uses randrange\(\) of a generator"),
     (lambda rng: rng.random(), "the function returns a uniform"),
     (lambda rng: 1 // 0, "the program fails: .*ZeroDivisionError"),
     (lambda rng: rng.choice(2, p=[0.5, 0.6]), "do not sum to 1"),
@@ -578,13 +519,19 @@ def test_what_cannot_be_explored_is_named(program, told):
   assert "\n" not in str(error.value)
 
 
-def test_an_endless_run_is_cut():
-  def program(rng):
-    while rng.random() >= 0:
-      pass
+def ever_again(rng):
+  while rng.integers(3) < 2:
+    pass
 
-  found = certify.explore(program, seconds=0.2)
-  assert (found.runs, found.unexplored) == (1, 1)
+
+def without_end(rng):
+  while rng.random() >= 0:
+    pass
+
+
+@pytest.mark.parametrize("program", [ever_again, without_end])
+def test_time_that_is_up_is_told(program):
+  assert certify.explore(program, seconds=0.2).unexplored > 0
 
 
 def test_functions_are_as_they_were_after_it():

@@ -3,6 +3,7 @@
 import re
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from tests import commands, documents
@@ -42,15 +43,11 @@ def by_uniform():
   return (u >= torch.cumsum(LAW, 0)).sum().item()
 
 
-def by_search():
-  return torch.searchsorted(torch.cumsum(LAW, 0), torch.rand(()), right=True)
-
-
 def by_rows():
   first, second = torch.rand(size=(2, 1))
   if first < LAW[2]:
     return 2
-  return 1 if (second.numpy() < 0.75).item() else 0
+  return 1 if second.tolist()[0] < 0.75 else 0
 
 
 def by_attributes():
@@ -62,13 +59,7 @@ def by_attributes():
 def by_race_of_doubles():
   laws = LAW.double()
   laws /= torch.empty_like(laws).exponential_()
-  return laws.argmax() + torch.randint(1, size=())
-
-
-def by_bernoulli():
-  if torch.bernoulli(LAW)[2]:
-    return 2
-  return 1 if torch.rand(2).tolist()[1] < 0.75 else 0
+  return laws.argmax()
 
 
 @pytest.mark.parametrize(
@@ -79,8 +70,6 @@ def by_bernoulli():
     by_race,
     by_gumbel,
     by_uniform,
-    by_search,
-    by_bernoulli,
     by_rows,
     by_attributes,
     by_race_of_doubles,
@@ -122,16 +111,16 @@ def test_views_share_memory_and_copies_do_not(program):
   assert chances[True, True] == Fraction(1, 16)
 
 
-def test_torch_is_seen_where_the_function_imports_it(tmp_path):
+def test_who_imports_torch_too_late_is_told(tmp_path):
   (tmp_path / "lazy.py").write_text(
     "from tv_jax import certify\n"
     "def program():\n"
     "  import torch\n"
     "  return int(torch.rand(1) < 0.25)\n"
-    "print(certify.explore(program).chances)\n"
+    "certify.explore(program)\n"
   )
   done = commands.run(program="lazy", cwd=tmp_path)
-  assert done.stdout == "{0: Fraction(3, 4), 1: Fraction(1, 4)}\n", done.stderr
+  assert "was not seen: import it before" in done.stderr
 
 
 def changes_a_part():
@@ -173,19 +162,10 @@ def array_of_noise():
   return (array / LAW.numpy()).argmin()
 
 
-def late_array():
-  u = torch.rand(2)
-  array = u.numpy()
-  u.mul_(2)
-  return array < 0.5
-
-
 @pytest.mark.parametrize(
   ("program", "told"),
   [
-    (lambda: torch.sort(torch.rand(3)), "torch's sort, which cannot be"),
     (lambda: torch.rand(3).cumsum(0), "torch's cumsum, which cannot be"),
-    (lambda: torch.randn(3), "draws by torch's randn"),
     (lambda: LAW[torch.rand(1)], "uses a random number as an index"),
     (lambda: str(torch.rand(1)), "prints a random number"),
     (changes_a_part, "changes a part of a tensor"),
@@ -198,16 +178,20 @@ def late_array():
       lambda: torch.manual_seed(0),
       r"generator \(manual_seed\): its numbers can",
     ),
-    (lambda: torch.random.seed(), r"generator \(seed\): its numbers can"),
-    (lambda: torch.cuda.manual_seed(0), "its numbers can come again"),
     (lambda: torch.set_rng_state(torch.get_rng_state()), "get_rng_state"),
     (lambda: torch.default_generator.manual_seed(0), "its numbers can come"),
-    (lambda: torch.random.default_generator.get_state(), "its numbers can"),
     (lambda: torch.rand(()) < HALF, "rounds random numbers to torch.bfloat16"),
     (lambda: torch.rand(()).item() < HALF[0], "of bfloat16, which rounds it"),
     (lambda: torch.multinomial(HALF, 1), "a law of torch.bfloat16, whose"),
     (forks, r"\(fork_rng\): its numbers can come again"),
-    (lambda: torch.randint(300, (2,), dtype=torch.uint8), "299 is out of"),
+    (lambda: torch.bernoulli(LAW), "draws by torch's bernoulli, which"),
+    (lambda: torch.zeros(2).bernoulli_(), "draws by torch's bernoulli_"),
+    (lambda: torch.randint(3, (2,)), "draws by torch's randint"),
+    (lambda: torch.randperm(3), "draws by torch's randperm"),
+    (
+      lambda: torch.searchsorted(LAW.cumsum(0), torch.rand(())),
+      "torch's searchsorted, which cannot be",
+    ),
     (lambda: torch.rand(1).to(torch.int64), "rounds random numbers to torch.i"),
     (lambda: torch.rand(1).half() < 0.5, "rounds random numbers to torch.flo"),
     (lambda: torch.rand(2, out=OUT) < 0.5, r"fills a tensor by torch's rand"),
@@ -216,18 +200,13 @@ def late_array():
       "random numbers to torch's",
     ),
     (lambda: torch.rand(2).view(torch.int32) < 1, "reads the bits"),
-    (lambda: torch.rand(2).view(torch.float64) < 0.5, "reads the bits"),
     (lambda: float(torch.rand(())) < 0.5, "a random number into a float"),
     (
       lambda: torch.gather(torch.rand(2), 0, torch.tensor([0, 1]), out=OUT),
       "random numbers to torch's gather",
     ),
     (lambda: torch.full((2,), torch.rand(())) < 0.5, "to torch.full"),
-    (lambda: torch.full_like(OUT, torch.rand(())) < 0.5, "to torch.full_like"),
-    (lambda: torch.scalar_tensor(torch.rand(())) < 0.5, "scalar_tensor"),
     (lambda: OUT.new_tensor(torch.rand(2)) < 0.5, "to torch.new_tensor"),
-    (lambda: OUT.new_full((2,), torch.rand(())) < 0.5, "to torch.new_full"),
-    (lambda: OUT.new(torch.rand(2)) < 0.5, "to torch.new"),
     # What nobody thought of reads memory, which is other in the next run.
     (lambda: torch.Tensor(torch.rand(2)) < 0.5, "two runs that drew the same"),
     (lambda: torch.zeros(2).set_(torch.rand(2)) < 0.5, "two runs that drew"),
@@ -241,13 +220,12 @@ def late_array():
     ),
     (lambda: torch.zeros(2).uniform_(0, below=1) < 0.5, "the program fails"),
     (lambda: torch.tensor([torch.rand(())]) < 0.5, "gives random numbers to"),
-    (lambda: torch.asarray(torch.rand(2)) < 0.5, "gives random numbers to"),
-    (lambda: torch.randint_like(LAW, 3), "draws by torch's randint_like"),
     (lambda: torch.ops.aten.rand([2]) < 2, "torch drew numbers that are not"),
     (view_of_noise, "another tensor or array shares"),
     (view_of_laws, "another tensor or array shares"),
     (array_of_noise, "another tensor or array shares"),
-    (late_array, "another tensor or array shares"),
+    (lambda: torch.rand(2).numpy() < 0.5, "torch's numpy, which cannot be"),
+    (lambda: np.asarray(torch.rand(2)) < 0.5, "which cannot be followed"),
     (lambda: torch.rand(2), "the function returns"),
   ],
 )
@@ -262,21 +240,6 @@ def test_a_comparison_with_a_tensor_is_a_tensor():
     return "no" if ~(torch.rand(()).item() < torch.tensor(0.75)) else "yes"
 
   assert certify.explore(rejected).chances == {"yes": 0.75, "no": 0.25}
-
-
-def test_integers_are_of_the_type_that_is_asked_for():
-  def program():
-    small = torch.randint(250, 252, (1,), dtype=torch.uint8) + 5
-    mask = torch.randint(2, (2,), dtype=torch.bool)
-    return (
-      small,
-      int(mask.sum()),
-      str(torch.randperm(2, dtype=torch.int8).dtype),
-    )
-
-  found = certify.explore(program).chances
-  assert {small for (small,), *_ in found} == {255, 0}
-  assert {kind for *_, kind in found} == {"torch.int8"}
 
 
 def test_functions_are_as_they_were_after_it():

@@ -4,12 +4,11 @@ import functools
 import importlib
 import pathlib
 
-import numpy as np
 import pytest
 
 from examples import faults
 from examples.faults import __main__ as command
-from examples.faults import length_in_hindsight, measure, sound
+from examples.faults import measure, sound
 from tests import documents, quick
 from tv_jax import certify
 
@@ -74,24 +73,6 @@ def test_the_command_prints_what_the_document_says(tmp_path):
   assert done.returncode == 1
   assert told.printed.strip()
   assert documents.missing(told, done) == []
-
-
-def test_dsparks_counterexample():
-  laws = {
-    (): ([0.7, 0.3], [0.5, 0.5]),
-    (0,): ([0.9, 0.1], [1.0, 0.0]),
-    (1,): ([1.0, 0.0], [0.0, 1.0]),
-  }
-  same = [0.5, 0.5], [0.5, 0.5]
-  p, q = (
-    lambda prefix, i=i: np.array(laws.get(prefix, same)[i]) for i in (0, 1)
-  )
-  for program, right in (
-    (length_in_hindsight.faulty, 0.85),
-    (length_in_hindsight.fixed, 0.7),
-  ):
-    law = certify.explore(lambda rng, run=program: run(p, q, (), rng)[0])
-    assert float(law.chances[0]) == pytest.approx(right, abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,6 @@ class TestEveryProposal:
     assert found.sound
     assert found.sizes == (1, 2, 3, 4)
     assert found.error <= 1e-12
-    assert found.draws > 50_000
 
   @pytest.mark.long
   def test_is_sound_in_float32(self, name):

@@ -40,15 +40,15 @@ _KINDS = flags.DEFINE_string(
 _TEMPERATURES = flags.DEFINE_string("temperatures", "0.5 1", "Above 0.")
 _TOP_P = flags.DEFINE_string("top_p", "1 0.8", "Truncations of both laws.")
 _ROWS = flags.DEFINE_integer("rows", 200_000, "Rows decoded in each case.", 1)
-_BATCH = flags.DEFINE_integer("batch", 4_000, "Rows decoded together.", 1)
 _SEED = flags.DEFINE_integer("seed", 0, "Of all draws.", 0)
 flags.adopt_module_key_flags(command)
+_BATCH = 4_000  # rows decoded together
 
 
 def main() -> int:
   """Prints a line for each case; 1 if one fails."""
   if command.asked():
-    for flag in (_VERIFIERS, _PROPOSALS, _TREES, _KINDS, _ROWS, _BATCH):
+    for flag in (_VERIFIERS, _PROPOSALS, _TREES, _KINDS, _ROWS):
       if flags.FLAGS[flag.name].present:
         raise ValueError(f"--{flag.name}: is of our own engine's audit alone")
     temperature, top_p = (
@@ -60,7 +60,7 @@ def main() -> int:
   for names, case in plan:
     # Draws of its own for each case: the p-values are then independent.
     seed = zlib.crc32(f"{_SEED.value} {' '.join(names)}".encode())
-    size = min(_BATCH.value, _ROWS.value)
+    size = min(_BATCH, _ROWS.value)
     try:
       if names[:2] not in drifts:
         drifts[names[:2]] = exact.drift(case)
@@ -68,11 +68,18 @@ def main() -> int:
     except Exception as error:  # whatever a stranger's rule raises
       raise ValueError(f"{' '.join(names)}: {raised(error)}") from error
     p_value = report.chi_square(counts, exact.law(case))
-    rows.append(report.Row(names, cycles, p_value, faults))
-    place = f"{len(rows)}/{len(plan)}"
-    print(f"{place} {' '.join(names)} p {p_value:.3g}", flush=True)
-  print(report.spell_out(rows, drifts, _ROWS.value))
-  failures = report.failures(rows, drifts)
+    row = " ".join(names), p_value, cycles, faults, drifts[names[:2]]
+    rows.append(report.Row(*row))
+    print(f"{len(rows)}/{len(plan)} {rows[-1]}", flush=True)
+  failures = [x for row in rows for x in report.failures(row, len(rows))]
+  least, uniform = min(row.p_value for row in rows), report.uniform(rows)
+  if len(rows) >= 20 and uniform < report.LEVEL:
+    failures.append(f"the p-values are not uniform: p = {uniform:.1e}")
+  print(
+    f"{len(rows)} cases of {_ROWS.value:,} rows: the least p-value is"
+    f" {least:.2g}, or {min(1, least * len(rows)):.2g} for so many; p-values"
+    f" against the uniform law: {uniform:.2g}"
+  )
   for line in failures:
     print(line)
   return int(bool(failures))

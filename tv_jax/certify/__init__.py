@@ -5,39 +5,21 @@ for one verifier, proposal and tree, `check_proposal` the one for a proposal
 itself, `explore` the exact law of any function.
 """
 
-from tv_jax.certify.cases import Case, num_contexts
-from tv_jax.certify.certificate import (
-  check,
-  enumerable,
-  smallest_failure,
-)
+from tv_jax.certify.certificate import check, enumerable, smallest_failure
 from tv_jax.certify.dice import ExploreError, Law, explore
-from tv_jax.certify.exact import Outcome
 from tv_jax.certify.programs import assert_lossless
 from tv_jax.certify.proposal import check_proposal
-from tv_jax.certify.report import (
-  Check,
-  Failure,
-  ProposalCheck,
-  Settings,
-  table,
-)
+from tv_jax.certify.report import Settings, table
 
 __all__ = [
-  "Case",
-  "Check",
   "ExploreError",
-  "Failure",
   "Law",
-  "Outcome",
-  "ProposalCheck",
   "Settings",
   "assert_lossless",
   "check",
   "check_proposal",
   "enumerable",
   "explore",
-  "num_contexts",
   "smallest_failure",
   "table",
 ]

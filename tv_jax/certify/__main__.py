@@ -56,7 +56,7 @@ _PROGRAM = flags.DEFINE_string(
   " --vocab, --cases and --seed are of it as well.",
 )
 _ARRAYS = flags.DEFINE_enum(
-  "arrays", "numpy", [*contracts.ARRAYS], "What laws a verifier is given as."
+  "arrays", "numpy", ["numpy", "torch"], "What laws a verifier is given as."
 )
 _TOLERANCE = flags.DEFINE_float(
   "tolerance",
@@ -106,26 +106,24 @@ def main() -> int:
       with _blaming(row):
         checks.append(certify.check(*row[1:], proposal_check=known))
       bar.advance()
-  if of_proposals:
-    print(f"{report.proposal_table(of_proposals)}\n{report.PROPOSAL_LEGEND}\n")
+  for proposal, check in of_proposals.items():
+    print(f"proposal {proposal.name}: {check}\n")
   table = [(*row.names, check) for row, check in zip(rows, checks, strict=True)]
   print(f"{report.table(table)}\n{report.LEGEND}")
-  for proposal, check in of_proposals.items():
-    if not check.sound:
-      print(f"\nWRONG: proposal {proposal.name}")
-      print("\n".join(f"  fault: {fault}" for fault in check.faults))
-  printed = {}
+  explained = set()
   for row, check in zip(rows, checks, strict=True):
-    _explain(row, check, printed)
+    kind, failure = (row.names[0], check.verdict), check.failure
+    if failure and not failure.proposal_wrong and kind not in explained:
+      explained.add(kind)
+      print(_explained(row, check))
   sound = sum(check.sound for check in of_proposals.values())
   lossless = sum(check.lossless for check in checks)
+  summary = f"{lossless} of {len(rows)} rows are lossless"
   if of_proposals:
-    summary = f"\n{sound} of {len(of_proposals)} proposals are sound, "
-  else:
-    summary = "\n"
+    proposals_too = f"{sound} of {len(of_proposals)} proposals are sound"
+    summary = f"{proposals_too}, {summary}"
   print(
-    f"{summary}{lossless} of {len(rows)} rows are lossless,"
-    f" in {'float32' if _F32.value else 'float64'},"
+    f"\n{summary}, in {'float32' if _F32.value else 'float64'},"
     f" {time.monotonic() - started:.0f} s"
   )
   return int(sound < len(of_proposals) or lossless < len(rows))
@@ -202,27 +200,13 @@ def _blaming(row):
     raise ValueError(f"{place}: {names.raised(error)}") from error
 
 
-def _explain(row, check, printed):
-  """Prints what is wrong with a rule, at its smallest, and each case once.
-
-  Args:
-    row: The rule, the proposal and the tree.
-    check: What was seen.
-    printed: {case: the names of the row that it was printed for}; grows.
-  """
-  if check.lossless or check.failure.proposal_wrong:
-    return
+def _explained(row, check) -> str:
+  """Returns what is wrong with a rule, at its smallest."""
   failure = certify.smallest_failure(
     row.rule, row.proposal, check.failure, row.settings
   )
-  texts = ", ".join(row.names)
-  spelled = repr(failure)
-  first = printed.setdefault((row.names[0], spelled), texts)
-  if first != texts:
-    print(f"\n{check.verdict}: {texts}; fails as {first} does")
-    return
   what = "; smallest failing case" if failure.case else ""
-  print(f"\n{check.verdict}: {texts}{what}:\n{spelled}")
+  return f"\n{check.verdict}: {', '.join(row.names)}{what}:\n{failure}"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """One row of the certificate: a verifier, a proposal, a tree."""
 
-import dataclasses
 import itertools
 import re
 from collections.abc import Iterable
@@ -13,7 +12,7 @@ from tv_jax.certify import cases, drafts, exact, sampled
 from tv_jax.certify.proposal import check_proposal
 from tv_jax.certify.report import Check, Failure, ProposalCheck, Settings
 from tv_jax.engine import contract
-from tv_jax.proposals import INVALID, PROPOSALS, Proposal
+from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Decide, Verifier, misfit, resolve
 
@@ -29,8 +28,6 @@ _SETTINGS = Settings()
 # Decisions a case may take before drafts are sampled instead of enumerated;
 # coins of a decision, likewise.
 BUDGET, _COINS = 300_000, 20
-# Cases that are tossed, and drafts of each at least, where thresholds lie.
-_TOSSED, _TOSSES = 9, 4000
 
 
 def enumerable(
@@ -90,10 +87,10 @@ def check(
     proposal_check = check_proposal(proposal, settings, widths)
   if proposal_check and not proposal_check.sound:
     faults = proposal_check.faults
-    return _not_run(tree, settings, faults, proposal_wrong=True)
+    return _without_law(tree, settings, faults, proposal_wrong=True)
   V, dtype = settings.tokens(tree), settings.dtype
   if faults := contract.faults(rule, proposal, tree, dtype, V):
-    return _not_run(tree, settings, faults)
+    return _without_law(tree, settings, faults)
   return _check_rule(rule, proposal, tree, settings)
 
 
@@ -104,7 +101,7 @@ def smallest_failure(
 
   If the law is broken, that is what it shows; its faults are then those known.
   """
-  if known.case is None:  # nothing was run
+  if known.case is None:  # no law is known
     return known
   ladder = ([-1, 0], [-1, 0, 0], [-1, 0, 1], [-1, 0, 1, 1], [-1, 0, 0, 1])
   ladder += ([-1, 0, 0, 1, 1, 2, 2],)
@@ -129,48 +126,17 @@ def smallest_failure(
   return known
 
 
-def _not_run(tree, settings, faults, *, proposal_wrong=False) -> Check:
+def _without_law(tree, settings, faults, method="not run", **fields) -> Check:
   return Check(
-    method="not run",
+    method=method,
     vocabulary=settings.tokens(tree),
-    failure=Failure(
-      tree=tree, faults=tuple(faults), proposal_wrong=proposal_wrong
-    ),
+    failure=Failure(tree=tree, faults=tuple(faults), **fields),
   )
 
 
 def _check_rule(rule, proposal, tree, settings) -> Check:
   """Certifies a rule whose shapes were checked, by enumeration if possible."""
-  if not enumerable(tree, proposal, settings):
-    return _look(rule, proposal, tree, settings, exactly=False)[0]
-  check, believed = _look(rule, proposal, tree, settings, exactly=True)
-  if believed or check.failure is None:
-    return check
-  failure, faults = check.failure, check.failure.faults
-  if isinstance(tree, Adaptive):  # whose drafts are not sampled
-    return _not_run(tree, settings, faults)
-  # Its thresholds cannot be believed: real coins tell the law.
-  bare = dataclasses.replace(rule, offers=None, decision=rule.decide)
-  few = settings._replace(
-    cases=min(settings.cases, _TOSSED), drafts=max(settings.drafts, _TOSSES)
-  )
-  tossed, _ = _look(bare, proposal, tree, few, exactly=False)
-  broken = tossed.failure is not None and bool(tossed.failure.law_broken)
-  if tossed.failure and broken:
-    failure = tossed.failure
-  failure = failure._replace(
-    faults=faults, law_broken=broken, sigmas=tossed.distance
-  )
-  return tossed._replace(failure=failure)
-
-
-def _look(
-  rule, proposal, tree, settings, *, exactly: bool
-) -> tuple[Check, bool]:
-  """Runs a rule on all cases; returns whether its thresholds are believed, too.
-
-  If not, the law that was enumerated from them is not the output's.
-  """
+  exactly = enumerable(tree, proposal, settings)
   V, dtype, count = settings.tokens(tree), settings.dtype, settings.drafts
   if exactly:
     rows = cases.num_contexts(V, tree.max_depth)
@@ -179,49 +145,42 @@ def _look(
   else:
     rows, allowed = sampled.ROWS, sampled.SIGMAS
     run = sampled.make_runner(rule, proposal, tree, dtype, count)
-  errors, lengths, failures = [], [], []
-  idle, believed = isinstance(tree, Adaptive), True
   worlds = cases.generate(settings.seed, settings.cases, V, rows)
-  for i, case in enumerate(worlds):
-    outcome = run(case, settings.seed + i)
-    errors.append(outcome.error)
-    lengths.append(outcome.length)
-    idle &= bool((outcome.drafts.tokens[:, 1:] == INVALID).all())
-    believed &= outcome.believed
-    broken = not outcome.error <= allowed
-    if broken or outcome.faults:
-      failures.append(
-        Failure(
-          tree=tree,
-          case=case,
-          faults=outcome.faults,
-          law_broken=broken,
-          law=outcome.law,
-          target=outcome.target,
-        )
-      )
-  if idle and not failures:
+  outcomes = [run(case, settings.seed + i) for i, case in enumerate(worlds)]
+  failures = [
+    Failure(
+      tree=tree,
+      case=case,
+      faults=outcome.faults,
+      law_broken=not outcome.error <= allowed,
+      law=outcome.law,
+      target=outcome.target,
+    )
+    for case, outcome in zip(worlds, outcomes, strict=True)
+    if outcome.faults or not outcome.error <= allowed
+  ]
+  if not failures and all(outcome.idle for outcome in outcomes):
     fault = "the tree's policy drafts nothing, whatever the laws"
-    return _not_run(tree, settings, [fault]), True
-  worst = float(np.max(errors))
+    return _without_law(tree, settings, [fault], "exact")
+  faults = _distinct(itertools.chain(*(x.faults for x in failures)))
+  if not all(outcome.believed for outcome in outcomes):
+    # The law was enumerated from thresholds that are wrong.
+    return _without_law(tree, settings, faults, "exact")
+  worst = float(np.max([outcome.error for outcome in outcomes]))
   failure = None
   if failures:
     failure = max(failures, key=lambda x: (x.law_broken, bool(x.faults)))
-    failure = failure._replace(
-      faults=_distinct(itertools.chain(*(x.faults for x in failures))),
-      sigmas=None if exactly else worst,
-    )
-  check = Check(
+    failure = failure._replace(faults=faults, sigmas=None if exactly else worst)
+  return Check(
     method="exact" if exactly else f"{count} drafts",
     vocabulary=V,
-    cases=len(errors),
+    cases=len(outcomes),
     distance=worst,
     allowed=allowed,
-    length=float(np.mean(lengths)),
-    sampled=0 if exactly else count * len(errors),
+    length=float(np.mean([outcome.length for outcome in outcomes])),
+    sampled=0 if exactly else count * len(outcomes),
     failure=failure,
   )
-  return check, believed
 
 
 def _distinct(faults: Iterable[str]) -> tuple[str, ...]:

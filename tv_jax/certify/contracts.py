@@ -21,7 +21,6 @@ from tv_jax.tree import Tree
 # Taken before a program runs, while which others stand in their place.
 _GENERATOR, _BITS = np.random.Generator, np.random.PCG64
 CONTEXT = (1, 0)
-ARRAYS = ("numpy", "torch")
 CYCLE = "cycle(p, q, context, rng) -> tokens"
 VERIFY = "verify(tree, tokens, q, p, rng) -> (path, next token)"
 
@@ -116,7 +115,12 @@ def as_cycle(program: Callable, settings: Settings) -> Callable:
   if is_cycle(program):
     return program
   tree, proposal = fixed_tree(settings), proposals.resolve(settings.proposal)
-  return functools.partial(_verify, program, tree, proposal, settings.arrays)
+  arrays = np.asarray
+  if settings.arrays == "torch":
+    import torch  # before the program runs, or what it draws is not seen
+
+    arrays = torch.tensor
+  return functools.partial(_verify, program, tree, proposal, arrays)
 
 
 def fixed_tree(settings: Settings) -> Tree:
@@ -146,11 +150,7 @@ def _verify(program, tree, proposal, arrays, p, q, context, rng):
       drawn.append(int(rng.choice(len(law), p=step / step.sum())))
       tokens[child] = drawn[-1]
       prefixes[child] = (*prefixes[node], drawn[-1])
-  laws = [np.array([*map(law, prefixes)]) for law in (q, p)]
-  if arrays == "torch":
-    import torch
-
-    laws = [*map(torch.tensor, laws)]
+  laws = [arrays(np.array([*map(law, prefixes)])) for law in (q, p)]
   # A copy: it is the program's own to change.
   path, token = program(tree, [*tokens], *laws, rng)
   path = [*map(int, path.tolist() if hasattr(path, "tolist") else path)]

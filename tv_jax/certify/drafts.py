@@ -31,18 +31,18 @@ class Drafts(NamedTuple):
 
 
 class Siblings(NamedTuple):
-  """One way to draw some siblings."""
+  """All ways to draw k siblings."""
 
-  tokens: tuple[int, ...]
-  chance: float
-  laws: tuple[np.ndarray, ...]  # what each was drawn from; zeros for none
+  tokens: np.ndarray  # [n, k] int32
+  chance: np.ndarray  # [n]
+  laws: np.ndarray  # [n, k, V] what each was drawn from; zeros for none
 
 
 def siblings(
   following: Callable[[tuple[int, ...]], np.ndarray],
   k: int,
   most: float = math.inf,
-) -> list[Siblings] | None:
+) -> Siblings | None:
   """Returns all ways to draw k siblings; None if there are more than `most`.
 
   Args:
@@ -50,7 +50,7 @@ def siblings(
     k: How many are drawn.
     most: How many ways are looked at.
   """
-  ways = [Siblings((), 1.0, ())]
+  ways = [((), 1.0, ())]
   for _ in range(k):
     grown = []
     for tokens, chance, laws in ways:
@@ -58,23 +58,22 @@ def siblings(
       laws = (*laws, law)
       support = np.flatnonzero(law)
       if not len(support):
-        grown.append(Siblings((*tokens, INVALID), chance, laws))
+        grown.append(((*tokens, INVALID), chance, laws))
       grown += [
-        Siblings((*tokens, int(t)), chance * float(law[t]), laws)
-        for t in support
+        ((*tokens, int(t)), chance * float(law[t]), laws) for t in support
       ]
     ways = grown
     if len(ways) > most:
       return None
-  return ways
+  tokens, chance, laws = zip(*ways, strict=True)
+  return Siblings(np.array(tokens, np.int32), np.array(chance), np.array(laws))
 
 
-def sibling_tuples(proposal: Proposal, q: np.ndarray, k: int):
-  """Returns all ways to draw k siblings from q: tokens [n, k], chances [n]."""
+def siblings_of(proposal: Proposal, q: np.ndarray, k: int) -> Siblings:
+  """Returns all ways to draw k siblings from q."""
   ways = siblings(lambda drawn: proposal.following(q, drawn, k), k)
   assert ways is not None
-  tokens = np.array([way.tokens for way in ways], np.int32).reshape(-1, k)
-  return tokens, np.array([way.chance for way in ways])
+  return ways
 
 
 def count_outcomes(tree: Tree | Adaptive, proposal: Proposal, V: int) -> int:
@@ -84,7 +83,7 @@ def count_outcomes(tree: Tree | Adaptive, proposal: Proposal, V: int) -> int:
   uniform = np.full(V, 1 / V)
   families = tree.num_children[tree.num_children > 0]
   size = {
-    k: len(sibling_tuples(proposal, uniform, k)[1]) for k in set(families)
+    k: len(siblings_of(proposal, uniform, k).chance) for k in set(families)
   }
   return math.prod(size[k] for k in families)
 
@@ -158,7 +157,7 @@ def _with_children(grown: dict, node: int, level: slice, proposal, q) -> dict:
   parts = [{name: array[count == 0] for name, array in grown.items()}]
   for context, k in np.unique(kinds[count > 0], axis=0):
     chosen = np.flatnonzero((kinds == (context, k)).all(axis=1))
-    drawn, chances = sibling_tuples(proposal, q[context], int(k))
+    drawn, chances, _ = siblings_of(proposal, q[context], int(k))
     row = np.repeat(chosen, len(drawn))
     part = {name: array[row] for name, array in grown.items()}
     places = np.arange(len(row))[:, None], first[row][:, None] + np.arange(k)

@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
   target: np.ndarray  # the same under the target
   length: float  # expected tokens gained in a cycle
   faults: tuple[str, ...]  # what of the contract is broken
-  drafts: drafts_lib.Drafts
+  idle: bool = False  # whether a policy drafted nothing at all
   believed: bool = True  # whether `accept` decides, as the exact law takes it
   sigmas: float | None = None  # the largest deviation, if sampled
 
@@ -60,6 +60,7 @@ class _Decided(NamedTuple):
   fault: np.ndarray  # [O, E]
   honest: np.ndarray  # [O, E] whether coins at their edges change nothing
   closed: np.ndarray  # [O, E] whether nothing but the thresholds matters
+  stop: np.ndarray | None  # [O, N] the rule's own stop law, if it has one
 
 
 def make_runner(
@@ -76,47 +77,41 @@ def make_runner(
   outcomes = drafts_lib.count_outcomes(tree, proposal, V)
   chunk = max(1, min(outcomes, _BATCH // len(patterns)))
 
-  def shape(topology):
-    return cast(Shape, topology or tree)
-
   def decide(topology, *draft):
-    return verifier.decide(shape(topology), proposal, *draft)
+    return verifier.decide(cast(Shape, topology or tree), proposal, *draft)
 
   def stop_law(topology, *draft):
-    return verifier.stop_law(shape(topology), proposal, *draft)
+    return verifier.stop_law(cast(Shape, topology or tree), proposal, *draft)
 
   each_pattern = jax.vmap(decide, in_axes=(None, None, None, None, 0))
   compiled = compiling.jit(jax.vmap(each_pattern))
   stops = compiling.jit(jax.vmap(stop_law)) if verifier.offers else None
-
-  def on_drafts(*draft):
-    """Returns what is decided under each pattern of coins, and the stop law."""
-
-    def at(eta):
-      decision = compiled(*draft, eta)
-      fields = decision.node, decision.residual, decision.accept, decision.fault
-      return [*map(np.asarray, fields)]
-
-    eta = np.broadcast_to(patterns, (len(draft[1]), *patterns.shape))
-    first = at(eta)
-    decided = _Decided(
-      *first,
-      honest=_same(first, at(_at_the_edge(eta, first[2]))),
-      closed=_same(first, at(_on_its_side(eta, first[2], high))),
-    )
-    return decided, stops and stops(*draft)
 
   def run(case: cases_lib.Case, seed: int = 0) -> Outcome:
     del seed  # nothing is drawn
     p, q = (laws.astype(dtype) for laws in (case.p, case.q))
     drafts = drafts_lib.enumerate_drafts(tree, proposal, q.astype(float))
 
-    def piece(topology, tokens, rows):
-      return on_drafts(topology, tokens, q[rows], p[rows])
+    def on_drafts(topology, tokens, rows):
+      draft = topology, tokens, q[rows], p[rows]
+
+      def at(eta):
+        made = compiled(*draft, eta)
+        fields = made.node, made.residual, made.accept, made.fault
+        return [*map(np.asarray, fields)]
+
+      eta = np.broadcast_to(patterns, (len(tokens), *patterns.shape))
+      first = at(eta)
+      return _Decided(
+        *first,
+        honest=_same(first, at(_at_the_edge(eta, first[2]))),
+        closed=_same(first, at(_on_its_side(eta, first[2], high))),
+        stop=stops and stops(*draft),
+      )
 
     every = drafts.topology, drafts.tokens, drafts.context
-    decided, stop = compiling.in_pieces(piece, chunk, *every)
-    return _judge(tree, drafts, decided, patterns == 0, stop, p)
+    decided = compiling.in_pieces(on_drafts, chunk, *every)
+    return _judge(tree, drafts, decided, patterns == 0, p)
 
   return run
 
@@ -153,7 +148,7 @@ def _same(first, second):
   return np.logical_and.reduce(same)
 
 
-def _judge(tree, drafts, decided, low, stop, p) -> Outcome:
+def _judge(tree, drafts, decided, low, p) -> Outcome:
   """Returns the output's law, and what else is wrong with the decisions."""
   depth, V = tree.max_depth, p.shape[1]
   p, residual = p.astype(float), decided.residual.astype(float)
@@ -180,7 +175,8 @@ def _judge(tree, drafts, decided, low, stop, p) -> Outcome:
   outcome = np.arange(len(node))[:, None]
   nodes = np.zeros(drafts.tokens.shape)
   np.add.at(nodes, (outcome, node), weight)
-  gap = 0.0 if stop is None else np.nan_to_num(abs(stop - nodes), nan=1.0).max()
+  stop = nodes if decided.stop is None else decided.stop
+  gap = np.nan_to_num(abs(stop - nodes), nan=1.0).max()
   at_node = np.take_along_axis(accept, node[..., None], -1)[..., 0]
   tokens = np.take_along_axis(drafts.tokens, node, axis=1)
   faults = {
@@ -213,7 +209,7 @@ def _judge(tree, drafts, decided, low, stop, p) -> Outcome:
     target=target,
     length=float((drafts.chance @ nodes) @ (tree.depth + 1.0)),
     faults=tuple(text for text, wrong in every if np.any(wrong)),
-    drafts=drafts,
+    idle=drafts.topology is not None and (drafts.tokens[:, 1:] < 0).all(),
     believed=not any(map(np.any, lies.values())),
   )
 

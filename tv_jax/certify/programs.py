@@ -97,21 +97,16 @@ class Certificate(NamedTuple):
   def __repr__(self) -> str:
     """Returns the verdict, and what fails."""
     counts = collections.Counter(case.laws[0].V for case in self.cases)
-    (V, count), *others = sorted(counts.items())
-    several = f"{count} cases of {V} tokens"
-    several += "".join(f", {count} of {V}" for V, count in others)
-    lengths = [
-      sum(len(x) * chance for x, chance in case.law.chances.items())
-      for case in self.cases
-    ]
-    runs = sum(case.law.runs for case in self.cases)
+    several = (f"{n} cases of {V} tokens" for V, n in sorted(counts.items()))
+    laws = [case.law for case in self.cases]
+    lengths = [len(x) * y for law in laws for x, y in law.chances.items()]
     lines = [
       f"{self.verdict}: total variation {self.distance:.2g} at most in"
-      f" {several}, {float(sum(lengths)) / len(lengths):.3f} tokens a cycle,"
-      f" {runs} runs",
+      f" {', '.join(several)}, {float(sum(lengths)) / len(laws):.3f} tokens a"
+      f" cycle, {sum(law.runs for law in laws)} runs",
       *self.notes,
     ]
-    if unexplored := max(float(case.law.unexplored) for case in self.cases):
+    if unexplored := max(float(law.unexplored) for law in laws):
       lines.append(
         f"  not followed: paths of weight {unexplored:.2g} at most in a case,"
         " which count as wrong unless the law fails without them"

@@ -8,9 +8,8 @@ enumerated by `following`: only here is `draw` seen, which is what a run calls.
 
 What it draws is counted over many keys. A tuple of siblings of chance 0 is a
 fault at once: a wrong token, INVALID before the support is exhausted, a token
-after it. The count of any other, by each of its first siblings, is binomial;
-the chances of counts as far off are added up over all that is counted, so that
-a proposal that is right is called wrong with a chance below `ALARM`.
+after it. The count of any other, by each of its first siblings, is binomial. It
+is a fault if one so far off has a chance below `_RARE`.
 
 Axes: L laws, S draws of each, T tuples, k siblings, K with absent ones, V
 vocabulary.
@@ -28,17 +27,16 @@ import numpy as np
 from scipy import special
 
 from tv_jax.certify import cases, compiling, drafts, exact, words
-from tv_jax.certify.report import ALARM, ProposalCheck, Settings
+from tv_jax.certify.report import ProposalCheck, Settings
 from tv_jax.edge import names
 from tv_jax.engine import contract
 from tv_jax.proposals import INVALID, Proposal
 
+# Of up to a million counts that are right one is as rare once in a million.
+_RARE = 1e-12
 # Draws from each law, and from each law of a large vocabulary, in which few
 # tokens are drawn in another way than by one race.
 _DRAWS, _FEWER, _LARGE = 2048, 1024, 64
-# No fewer numbers than these are taken to have been counted, so that the alarm
-# may be looked for at any time.
-_COUNTED = 100_000
 # Tokens of an ordinary one at most: all tuples of them are enumerated. And ways
 # to draw a family, above which it is not looked at.
 _FEW, _WAYS = 6, 5000
@@ -80,42 +78,23 @@ def check_proposal(
     widths: Further numbers of siblings; those that exceed the vocabulary, or
       have too many tuples, are left out.
   """
-  sizes, errors, tuples, draws = set(), [0.0], 0, 0
-  least, worst, looked, faults = 1.0, "", 0, []
+  sizes, errors, fault = set(), [0.0], ""
   for k, laws, count in _plan(settings, widths):
     try:
-      families = [_family(proposal, q, k) for q in laws]
-      families = [family for family in families if family]
+      families = [*filter(None, (_family(proposal, q, k) for q in laws))]
       if len(families) < len(laws):  # too many to enumerate
         continue
       sizes.add(k)
-      for family in families:
-        faults += _faults(proposal, family, settings.dtype, errors)
-        if faults:
-          break
-        tuples += len(family.tokens)
-      if faults:
-        break
-      drawn = _draw(proposal, laws, k, count, settings.seed)
-      for family, tokens in zip(families, drawn, strict=True):
-        number, chance, what = _judge(family, tokens)
-        looked, draws = looked + number, draws + len(tokens)
-        if chance < least:
-          least, worst = chance, what
-      if (chance := least * max(looked, _COUNTED)) < ALARM:
-        odds = f" (right draws: chance below {chance:.0e})" if chance else ""
-        faults.append(worst + odds)
+      faults = _faults(proposal, laws, families, count, settings, errors)
+      fault = next(faults, "")
     except Exception as error:  # whatever a stranger's functions raise
-      faults.append(names.raised(error))
-    if faults:
+      fault = names.raised(error)
+    if fault:
       break
   return ProposalCheck(
     sizes=tuple(sorted(sizes)),
-    tuples=tuples,
     error=max(errors),
-    draws=draws,
-    chance=min(1.0, least * max(looked, _COUNTED)),
-    faults=tuple(faults),
+    faults=(fault,) if fault else (),
   )
 
 
@@ -165,18 +144,28 @@ def _family(proposal: Proposal, q: np.ndarray, k: int) -> _Family | None:
       )
     return step.astype(float)
 
-  drawn = drafts.siblings(following, k, _WAYS)
-  if drawn is None:
-    return None
-  tokens, chance, steps = zip(*drawn, strict=True)
-  tokens = np.array(tokens, np.int32)
-  return _Family(q, k, tokens, np.array(chance), np.array(steps))
+  ways = drafts.siblings(following, k, _WAYS)
+  return ways and _Family(q, k, *ways)
 
 
 def _faults(
+  proposal: Proposal, laws, families: list[_Family], count: int, settings, seen
+) -> Iterator[str]:
+  """Yields what is wrong with families from laws [L, V], draws `count` each."""
+  for family in families:
+    yield from _wrong_laws(proposal, family, settings.dtype, seen)
+  drawn = _draw(proposal, laws, families[0].k, count, settings.seed)
+  for family, tokens in zip(families, drawn, strict=True):
+    yield from _wrong_draws(family, tokens)
+
+
+def _wrong_laws(
   proposal: Proposal, family: _Family, dtype, seen: list
 ) -> Iterator[str]:
-  """Yields what is wrong, and adds the errors of laws to `seen`."""
+  """Yields what is wrong, and adds the errors of laws to `seen`.
+
+  Only the first is asked for: what follows takes for granted that it is right.
+  """
   k, q = family.k, words.row(family.q)
   for width in (k, k + 2):
     law = functools.partial(jax.ShapeDtypeStruct, dtype=dtype)
@@ -187,11 +176,9 @@ def _faults(
       gives = ", ".join(f"{kind}{list(shape)}" for shape, kind in kinds)
       name = np.dtype(dtype).name
       yield f"laws gives {gives}, not {name}[{width}], {name}[{width}, {width}]"
-      return
     full = _written_out(proposal, family, width, dtype)
     if not np.isfinite(full).all():
       yield f"laws of {k} siblings hold a NaN or an infinity"
-      return
     error = abs(full - family.steps) / np.maximum(family.steps, _FLOOR)
     drawn = (family.tokens != INVALID)[..., None]
     error = np.where(drawn, error, 0).max(axis=-1)
@@ -204,7 +191,6 @@ def _faults(
         f" from q = {q} is {words.row(full[row, j])} by laws, and"
         f" {words.row(family.steps[row, j])} by following{padded * (width > k)}"
       )
-      return
   if unread := min(proposal.rest_from, k):
     other = _written_out(proposal, family, width, dtype, rest=0.123)
     if (other[:, :unread] != full[:, :unread]).any():
@@ -218,7 +204,6 @@ def _faults(
       held = drawn[drawn != INVALID]
       if len({*held.tolist()}) < len(held):
         yield f"distinct=True, but {at} can be {words.siblings(drawn)}"
-        break
   if proposal.nested and k > 1:
     fewer = _family(proposal, family.q, k - 1)
     if difference := _difference(family.table(k - 1), fewer):
@@ -304,33 +289,26 @@ def _draw(
   return np.asarray(compiling.jit(jax.vmap(many))(keys, laws))
 
 
-def _judge(family: _Family, drawn: np.ndarray) -> tuple[int, float, str]:
-  """Holds draws [S, k] against a family.
-
-  Returns:
-    How many numbers were looked at; the least chance of one of them, 0 for what
-    cannot be; and that one, in words.
-  """
-  S, V, least, rarest, looked = len(drawn), len(family.q), 1.0, "", 0
+def _wrong_draws(family: _Family, drawn: np.ndarray) -> Iterator[str]:
+  """Holds draws [S, k] against a family; yields what is wrong."""
+  S, V = len(drawn), len(family.q)
   what = f"draw(key, q, {family.k}) from q = {words.row(family.q)}"
   if (outside := (drawn != INVALID) & ((drawn < 0) | (drawn >= V))).any():
-    return 0, 0.0, f"{what} gave {drawn[outside][0]}: no token, nor INVALID"
+    yield f"{what} gave {drawn[outside][0]}: no token, nor INVALID"
+    return
   for length in range(1, family.k + 1):
     seen = collections.Counter(map(tuple, drawn[:, :length].tolist()))
     expected = family.table(length)
     if other := [tokens for tokens in seen if tokens not in expected]:
-      gave = words.siblings(other[0])
-      return looked, 0.0, f"{what} gave {gave}, which following rules out"
+      yield f"{what} gave {words.siblings(other[0])}, which following rules out"
     hits = np.array([seen[tokens] for tokens in expected])
     law = np.minimum([*expected.values()], 1)
     tails = special.bdtr(hits, S, law), special.bdtrc(hits - 1, S, law)
     chance = 2 * np.minimum(*tails)
-    looked += len(hits)
     worst = int(chance.argmin())
-    if chance[worst] < least:
-      least, shown = float(chance[worst]), words.siblings([*expected][worst])
-      rarest = (
+    if chance[worst] < _RARE:
+      shown = words.siblings([*expected][worst])
+      yield (
         f"{what} gave {shown}{' first' * (length < family.k)} {hits[worst]}"
         f" times in {S}, by following {law[worst] * S:.1f}"
       )
-  return looked, least, rarest

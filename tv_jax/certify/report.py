@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
 from tv_jax.certify import words
 from tv_jax.certify.cases import Case, below, num_contexts
-from tv_jax.proposals import Proposal
 from tv_jax.tree import ROOT, Adaptive, Tree
 
-# The chance to call a proposal wrong that is right.
-ALARM = 1e-7
-
-PROPOSAL_LEGEND = f"""\
-error of laws  of `laws` against `following`, relative, the largest over all
-               tuples of siblings that `following` can draw; up to 1e-12 is
-               rounding, and in float32 up to 2e-6
-chance         that right draws would be as far from `following` as these are,
-               at most, all that was counted taken together; below {ALARM:g}
-               they are wrong"""
-
 LEGEND = """\
-tokens         in the vocabulary
-largest error  total variation between the law of the output's first depth + 1
-               tokens and the target's, the largest over the cases; for sampled
-               drafts the largest deviation of the first two tokens' law, and
-               of random functions of the tokens at every depth
-length         expected tokens gained in a cycle with the bonus, mean over cases
-verdict        NOT LOSSLESS: the output's law is not the target's; CONTRACT
-               BROKEN: the rule does not do what a rule must, as spelled out"""
+largest error: total variation of the output's first depth + 1 tokens, or
+  standard errors of what is sampled; length: expected tokens gained in a cycle.
+  docs/new-verifier.md has the verdicts."""
 
 
 class Settings(NamedTuple):
@@ -57,10 +40,10 @@ class Failure(NamedTuple):
   # What of the contract is broken, in words: thresholds that are not the ones
   # used, shapes, a stop law that differs, ..
   faults: tuple[str, ...] = ()
-  law_broken: bool | None = None  # None: that was not looked at
+  law_broken: bool | None = None  # None: that is not known
   proposal_wrong: bool = False  # and so nothing was run
   sigmas: float | None = None  # the law's largest deviation, if it was sampled
-  case: Case | None = None  # None, like all that follows, if nothing was run
+  case: Case | None = None  # None, like all that follows, if no law is known
   law: np.ndarray | None = None  # of the output's first tokens
   target: np.ndarray | None = None  # of the same under the target
 
@@ -71,7 +54,7 @@ class Failure(NamedTuple):
 
   @property
   def distance(self) -> float:
-    """Total variation of the law from the target's; 0 if nothing was run."""
+    """Total variation of the law from the target's; 0 if it is not known."""
     if self.law is None or self.target is None:
       return 0.0
     return 0.5 * float(abs(self.law - self.target).sum())
@@ -83,7 +66,9 @@ class Failure(NamedTuple):
       return "NOT RUN (wrong proposal)"
     if self.law_broken:
       return "NOT LOSSLESS" + ", CONTRACT BROKEN" * bool(self.faults)
-    state = "not run" if self.law_broken is None else "intact"
+    if self.law_broken is None:
+      return "CONTRACT BROKEN (law not known)"
+    state = "intact"
     if self.sigmas is not None:
       state = f"within {self.sigmas:.1f} sigma"
     return f"CONTRACT BROKEN (law {state})"
@@ -100,8 +85,6 @@ class Failure(NamedTuple):
     V, law = case.p.shape[1], "the target's"
     if self.law_broken:
       law = f"{self.distance:.2g} from the target's (total variation)"
-    elif self.sigmas is not None:
-      law = f"{self.sigmas:.1f} sigma from the target's by tossed coins"
     lines = [
       f"{where}, vocabulary {' '.join(map(words.name, range(V)))}, case of kind"
       f" {case.kind!r}",
@@ -126,7 +109,7 @@ class Check(NamedTuple):
 
   method: str  # how the law was computed
   vocabulary: int  # tokens
-  cases: int = 0  # 0: the rule was not run
+  cases: int = 0  # 0: no law is known
   # The largest total variation from the target, or for sampled drafts the
   # largest deviation in standard errors; and the largest that is allowed.
   distance: float = np.nan
@@ -153,18 +136,21 @@ class ProposalCheck(NamedTuple):
   """What a proposal does."""
 
   sizes: tuple[int, ...]  # numbers of siblings
-  tuples: int  # of siblings that `laws` was compared on
   error: float  # the largest relative one of `laws`
-  draws: int  # how many tuples were drawn
-  # A bound on the chance that right draws would be as far off as the worst of
-  # these, all that was looked at taken together.
-  chance: float
   faults: tuple[str, ...]  # what is wrong, in words
 
   @property
   def sound(self) -> bool:
     """Returns whether nothing was found against the proposal."""
     return not self.faults
+
+  def __repr__(self) -> str:
+    """Returns the verdict, what was looked at, and what is wrong."""
+    told = (
+      f"{'SOUND' if self.sound else 'WRONG'}, families of"
+      f" {', '.join(map(str, self.sizes))}, laws off by {self.error:.1e}"
+    )
+    return "\n  fault: ".join([told, *self.faults])
 
 
 def table(rows: Iterable[tuple[str, str, str, Check]]) -> str:
@@ -191,24 +177,3 @@ def _numbers(check):
     f"{check.allowed:g}{' sigma' * bool(check.sampled)}",
     f"{check.length:.4f}",
   ]
-
-
-def proposal_table(checks: Mapping[Proposal, ProposalCheck]) -> str:
-  """Makes a table of proposals."""
-  heading = (
-    *("proposal", "siblings", "tuples", "error of laws"),
-    *("draws", "chance", "verdict"),
-  )
-  cells = (
-    (
-      proposal.name,
-      " ".join(map(str, check.sizes)) or "-",
-      str(check.tuples),
-      f"{check.error:.1e}",
-      str(check.draws),
-      f"{check.chance:.0e}" if check.chance < 1 else "1",
-      "SOUND" if check.sound else "WRONG",
-    )
-    for proposal, check in checks.items()
-  )
-  return words.table([heading, *cells])

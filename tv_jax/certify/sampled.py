@@ -20,7 +20,6 @@ import numpy as np
 
 from tv_jax.certify import compiling, exact
 from tv_jax.certify.cases import Case, below
-from tv_jax.certify.drafts import Drafts
 from tv_jax.certify.exact import Outcome
 from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import ROOT, Tree
@@ -50,18 +49,22 @@ def make_runner(
     stop = jax.nn.one_hot(node, len(tree), dtype=dtype)
     stop = verifier.stop_law(*laws) if verifier.offers else stop
     expected = stop @ length
-    return (
-      tokens,
-      rows,
-      *_output(tree, node, decision.residual, tokens, rows, p, gain),
-      expected,
-      jnp.asarray(length)[node] - expected,
-      jnp.maximum(stop @ length**2 - expected**2, 0),
-      decision.residual,
-      decision.fault,
-      outside,
-      tokens[node] == INVALID,
-    )
+    law, off = _output(tree, node, decision.residual, tokens, rows, p, gain)
+    return {
+      "law": law,
+      "off": off,
+      "residual": decision.residual,
+      "length": expected,
+      "more": jnp.asarray(length)[node] - expected,
+      "variance": jnp.maximum(stop @ length**2 - expected**2, 0),
+      "faults": {
+        "fault is raised on sound laws": decision.fault,
+        "node is not a node of the tree": outside,
+        "a node that could not be drawn (INVALID) is accepted": (
+          tokens[node] == INVALID
+        ),
+      },
+    }
 
   drafts = compiling.jit(jax.vmap(draft, (0, None, None, None)))
   batch = min(count, max(1, (1 << 22) // (len(tree) * 64)))
@@ -72,40 +75,30 @@ def make_runner(
     signs = rng.choice([-1.0, 1.0], size=(*p.shape, _SIGNS))
     gain = (signs - np.einsum("rv,rvf->rf", p, signs)[:, None]).astype(dtype)
     keys = jax.random.split(jax.random.key(seed), count)
-    (
-      tokens,
-      rows,
-      first_two,
-      surprise,
-      expected,
-      more,
-      variance,
-      law,
-      *broken,
-    ) = compiling.in_pieces(lambda keys: drafts(keys, p, q, gain), batch, keys)
+    seen = compiling.in_pieces(
+      lambda keys: drafts(keys, p, q, gain), batch, keys
+    )
     after = p[below(0, np.arange(p.shape[1]), p.shape[1]) % ROWS].astype(float)
     target = p[0].astype(float)[:, None] * after
     # An event too rare to be seen shows no variance: 5 times this allows for
     # one that 15 draws in `count` would be expected to show.
+    laws, off = (seen[name].astype(float) for name in ("law", "off"))
     sigmas = [
-      np.abs(values.mean(axis=0, dtype=float) - mean)
-      / (values.std(axis=0, ddof=1, dtype=float) / count**0.5 + rare / count)
-      for values, mean, rare in ((first_two, target, 3), (surprise, 0.0, 6))
+      np.abs(values.mean(axis=0) - mean)
+      / (values.std(axis=0, ddof=1) / count**0.5 + rare / count)
+      for values, mean, rare in ((laws, target, 3), (off, 0.0, 6))
     ]
-    off = abs(more.sum(dtype=float)) / (variance.sum(dtype=float) ** 0.5 + 1)
-    faults = {
-      "fault is raised on sound laws": broken[0].any(),
-      "node is not a node of the tree": broken[1].any(),
-      "a node that could not be drawn (INVALID) is accepted": broken[2].any(),
-      "residual is no law": exact.improper(law).any(),
-      f"stop_law is {off:.1f} sigma from the decisions": not off <= SIGMAS,
+    more, variance = (seen[x].sum(dtype=float) for x in ("more", "variance"))
+    more = abs(more) / (variance**0.5 + 1)
+    faults = {text: rows.any() for text, rows in seen["faults"].items()} | {
+      "residual is no law": exact.improper(seen["residual"]).any(),
+      f"stop_law is {more:.1f} sigma from the decisions": not more <= SIGMAS,
     }
     return Outcome(
-      law=first_two.mean(axis=0, dtype=float).ravel(),
+      law=laws.mean(axis=0).ravel(),
       target=target.ravel(),
-      length=float(expected.mean(dtype=float)),
+      length=float(seen["length"].mean(dtype=float)),
       faults=tuple(text for text, wrong in faults.items() if wrong),
-      drafts=Drafts(tokens, rows, np.full(count, 1 / count)),
       sigmas=float(np.max([x.max() for x in sigmas])),
     )
 

@@ -24,7 +24,7 @@ SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 _REFUSED = ("__float__", "__int__", "__index__", "__bool__", "__hash__")
 _REFUSED += ("__str__", "__format__", "__pow__", "__rpow__", "__mod__")
 _REFUSED += ("__abs__", "__round__", "__floordiv__", "__trunc__", "__floor__")
-_REFUSED += ("__ceil__", "__reduce_ex__", "exp", "sqrt", "rint")
+_REFUSED += ("__ceil__", "__reduce_ex__", "exp", "sqrt", "rint", "log1p")
 
 
 class Uniform:
@@ -271,10 +271,6 @@ class Cell:
       b = Fraction(b)
     sign = Fraction(1 if self.form == "E" else -1)
     return Cell("log E", self.source, sign, b)
-
-  def log1p(self) -> Cell:
-    """Returns the logarithm of 1 + it."""
-    return self._linear(1, 1).log()
 
 
 def _compared(other) -> Fraction | float | None:

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import heapq
 import itertools
-import sys
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -54,16 +53,13 @@ class Law:
   unexplored: Fraction
   runs: int
 
-  def distance(self, other: Law | dict[Any, Fraction]) -> float:
+  def distance(self, other: dict[Any, Fraction]) -> float:
     """Returns the total variation from a law; unexplored paths count fully."""
-    unexplored = self.unexplored
-    if isinstance(other, Law):
-      other, unexplored = other.chances, unexplored + other.unexplored
     apart = sum(
       abs(Fraction(self.chances.get(x, 0)) - Fraction(other.get(x, 0)))
       for x in {*self.chances, *other}
     )
-    return float((apart + unexplored) / 2)
+    return float((apart + self.unexplored) / 2)
 
   def __repr__(self) -> str:
     """Returns a line for each outcome, the likeliest first."""
@@ -98,22 +94,7 @@ def explore(
     ExploreError: It looks at a random number in another way than comparing it,
       it fails, or it keeps something from run to run.
   """
-  deadline = time.monotonic() + seconds
-  with _LOCK:
-    loaded = "torch" in sys.modules
-    try:
-      law = _explored(function, budget, Fraction(least), deadline)
-    except ExploreError:
-      if loaded or "torch" not in sys.modules:
-        raise
-    else:
-      if loaded or "torch" not in sys.modules:
-        return law
-    # The function imported torch: what it drew was not seen.
-    return _explored(function, budget, Fraction(least), deadline)
-
-
-def _explored(function, budget, least, deadline) -> Law:
+  deadline, lightest = time.monotonic() + seconds, Fraction(least)
   chances: dict[Any, Fraction] = {}
   edges: dict[Any, None] = {}
   order = itertools.count()
@@ -122,15 +103,15 @@ def _explored(function, budget, least, deadline) -> Law:
   call = function
   if takes_rng(function):
     call = functools.partial(function, Dice())
-  with replaced():
+  with _LOCK, replaced():
     while waiting and runs < budget and time.monotonic() < deadline:
-      path = Path(heapq.heappop(waiting)[-1], least, deadline)
+      path = Path(heapq.heappop(waiting)[-1], lightest, deadline)
       value = _run(call, path)
       runs += 1
       # All draws of a program may be unseen: its first run is its only one.
       repeats = 8 if runs == 1 else runs <= _REPEATED
       for _ in range(0 if value is _CUT else repeats):
-        again = Path(path.last, least, float("inf"))
+        again = Path(path.last, lightest, float("inf"))
         other = _run(call, again)
         if (other,) != (value,) or again.others:  # NaN is itself
           raise ExploreError(

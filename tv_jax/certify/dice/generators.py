@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -14,9 +16,6 @@ from tv_jax.certify.dice.paths import RefusedError, current, rational, refuse
 
 # More numbers, all alike, are not tried.
 _MOST = 100_000
-# Attributes of generators that make their numbers come again.
-_SEEDING = ("seed", "getstate", "setstate", "get_state", "set_state", "spawn")
-_SEEDING += ("bit_generator", "get_bit_generator", "set_bit_generator")
 
 
 def draw(weights) -> int:
@@ -50,21 +49,21 @@ def draw_distinct(weights, count: int) -> list[int]:
   return drawn
 
 
-def filled(shape, make: Callable, dtype: Any = object):
-  """Returns one number, or an array of them, of NumPy's or Python's type."""
+def filled(shape, make: Callable, dtype: Any = object) -> Any:
+  """Returns one number, or an array of them."""
   if shape is None:
-    kinds = {object: lambda x: x, bool: bool, int: int}
-    return kinds.get(dtype, np.dtype(dtype).type)(make())
+    return make() if dtype is object else dtype(make())
   array = np.empty(tuple(np.atleast_1d(shape)) if shape != () else (), dtype)
   for index in np.ndindex(array.shape):
     array[index] = make()
   return array
 
 
-def _size(size, *parameters):
-  """Returns how many are drawn: without a size, as parameters are shaped."""
-  shape = np.broadcast_shapes(*map(np.shape, parameters))
-  return shape or None if size is None else size
+def _number(parameter) -> float:
+  """Returns what noise is scaled by or moved; refuses many, one for each."""
+  if np.ndim(parameter):
+    refuse("draws by an array of parameters (compute with what is drawn)")
+  return float(parameter)
 
 
 def _law(p) -> Sequence[float]:
@@ -121,11 +120,10 @@ class _Generator:
     """Refuses."""
     if name.startswith("__"):
       raise AttributeError(name)
-    if name in _SEEDING:
-      refuse_seed(f"seeds or copies a generator ({name})")
     raise RefusedError(
-      f"draws by {name}(), which cannot be explored: uniforms, laws of tokens"
-      " and races of exponential or Gumbel noise can"
+      f"uses {name}() of a generator, which is not followed: uniforms, laws of"
+      " tokens, and races of exponential or Gumbel noise are (what seeds or"
+      " copies a generator makes numbers that can come again)"
     )
 
 
@@ -139,24 +137,17 @@ class Dice(_Generator):
 
   def uniform(self, low=0.0, high=1.0, size=None):
     """Draws uniforms between two numbers."""
-    uniforms = filled(_size(size, low, high), uniform)
-    return uniforms * np.subtract(high, low) + low
+    low, high = _number(low), _number(high)
+    return self.random(size) * (high - low) + low
 
-  def integers(
-    self, low, high=None, size=None, dtype: Any = np.int64, endpoint=False
-  ):
+  def integers(self, low, high=None, size=None):
     """Draws integers."""
     low, high = (0, low) if high is None else (low, high)
-    low, count = int(low), int(high) - int(low) + bool(endpoint)
-    for end in (low, low + count - 1):
-      if count > 0 and np.array(end).astype(dtype) != end:
-        raise ValueError(f"{end} is out of bounds for {np.dtype(dtype)}")
-    return filled(size, lambda: low + draw_below(count), dtype)
+    low, count = int(low), int(high) - int(low)
+    return filled(size, lambda: low + draw_below(count), np.int64)
 
-  def choice(self, a, size=None, replace=True, p=None, axis=0, shuffle=True):
+  def choice(self, a, size=None, replace=True, p=None):
     """Draws entries."""
-    if axis or not (shuffle or replace or p is not None or size is None):
-      refuse("draws along another axis, or in an order that is not random")
     pool = np.arange(a) if np.ndim(a) == 0 else np.asarray(a)
     law = [1] * len(pool) if p is None else _law(p)
     if len(law) != len(pool):
@@ -169,30 +160,14 @@ class Dice(_Generator):
     count = math.prod(np.atleast_1d(size).tolist())
     return pool[np.array(draw_distinct(law, count), int).reshape(size)]
 
-  def multinomial(self, n, pvals, size=None):
-    """Draws counts; as in NumPy the last entry has what the others leave."""
-    law = [rational(x) for x in np.asarray(pvals).tolist()]
-    law[-1] = max(1 - sum(law[:-1], Fraction(0)), Fraction(0))
-    shape = () if size is None else tuple(np.atleast_1d(size))
-    counts = np.zeros((*shape, len(law)), int)
-    for index in np.ndindex(shape):
-      for _ in range(n):
-        counts[index][draw(law)] += 1
-    return counts
-
   def exponential(self, scale=1.0, size=None):
     """Draws exponential noise."""
-    return filled(_size(size, scale), exponential) * scale
-
-  def standard_exponential(self, size=None, dtype=None):
-    """Draws exponential noise."""
-    del dtype
-    return filled(size, exponential)
+    return filled(size, exponential) * _number(scale)
 
   def gumbel(self, loc=0.0, scale=1.0, size=None):
     """Draws Gumbel noise."""
-    noise = filled(_size(size, loc, scale), lambda: -exponential().log())
-    return noise * scale + loc
+    noise = filled(size, lambda: -exponential().log())
+    return noise * _number(scale) + _number(loc)
 
 
 class OldDice(Dice):
@@ -202,10 +177,6 @@ class OldDice(Dice):
     """Draws uniforms."""
     return self.random(shape or None)
 
-  def randint(self, low, high=None, size=None, dtype: Any = int):
-    """Draws integers."""
-    return self.integers(low, high, size, dtype)
-
 
 class PythonDice(_Generator):
   """Stands for Python's `random`."""
@@ -213,15 +184,6 @@ class PythonDice(_Generator):
   def random(self):
     """Draws a uniform."""
     return uniform()
-
-  def randrange(self, start, stop=None, step=1):
-    """Draws from a range."""
-    pool = range(start) if stop is None else range(start, stop, step)
-    return pool[draw_below(len(pool))]
-
-  def randint(self, a, b):
-    """Draws an integer, both ends among them."""
-    return a + draw_below(b - a + 1)
 
   def choice(self, seq):
     """Draws an entry."""
@@ -232,6 +194,23 @@ class PythonDice(_Generator):
     weights = [1] * len(population) if weights is None else weights
     return [population[draw(weights)] for _ in range(k)]
 
-  def expovariate(self, lambd=1.0):
-    """Draws exponential noise."""
-    return exponential() / lambd
+
+def _refusing(name: str, method: Callable) -> Callable:
+  """Returns a method that refuses arguments that it does not know."""
+  signature = inspect.signature(method)
+
+  @functools.wraps(method)
+  def called(*arguments, **named):
+    try:
+      signature.bind(*arguments, **named)
+    except TypeError as error:  # which the function might catch
+      raise RefusedError(f"draws by {name}() otherwise: {error}") from None
+    return method(*arguments, **named)
+
+  return called
+
+
+for _kind in (Dice, OldDice, PythonDice):
+  for _name, _method in [*vars(_kind).items()]:
+    if not _name.startswith("_"):
+      setattr(_kind, _name, _refusing(_name, _method))

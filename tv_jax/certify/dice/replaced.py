@@ -71,10 +71,14 @@ def _call(dice, name, *arguments, **named):
   return getattr(dice, name)(*arguments, **named)
 
 
+def _default_rng(seed=None):
+  return seed if isinstance(seed, Dice) else Dice(seed)
+
+
 def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
   """Lists all that is replaced: {name: what stands for it} of each module."""
   numpys = {
-    "default_rng": lambda x=None: x if isinstance(x, Dice) else Dice(x),
+    "default_rng": _default_rng,
     "Generator": Dice,
     "RandomState": OldDice,
   }
@@ -143,6 +147,7 @@ def _states() -> dict[str, str]:
 def replaced() -> Iterator[None]:
   """Puts stand-ins in the place of all that draws random numbers."""
   new, before = stand_ins(), _states()
+  loaded = "torch" in sys.modules
   old = [(x, {name: vars(x).get(name) for name in names}) for x, names in new]
   try:
     _set(new)
@@ -155,6 +160,11 @@ def replaced() -> Iterator[None]:
         )
   finally:
     _set(old)
+    if not loaded and "torch" in sys.modules:
+      raise ExploreError(
+        "the function imports torch, what it draws was not seen: import it"
+        " before"
+      )
 
 
 def _set(values: list[tuple[Any, dict]]) -> None:

@@ -22,16 +22,12 @@ from tv_jax.certify.dice.paths import RefusedError, refuse
 _COMPARED = {x: getattr(operator, x) for x in ("lt", "le", "gt", "ge")}
 _COMPARED |= {"eq": operator.eq, "ne": operator.ne}
 _COMPUTED = {x: getattr(operator, x) for x in ("add", "sub", "mul", "truediv")}
-_COMPUTED |= {"neg": operator.neg, "log": np.log, "log1p": np.log1p}
+_COMPUTED |= {"neg": operator.neg, "log": np.log}
 _COMPUTED |= {
   f"r{x}": lambda x, y, by=_COMPUTED[x]: by(y, x)
   for x in ("add", "sub", "mul", "truediv")
 }
-# By torch's other names.
-_ALIASES = {"less": "lt", "less_equal": "le", "greater": "gt"}
-_ALIASES |= {"greater_equal": "ge", "subtract": "sub", "multiply": "mul"}
-_ALIASES |= {"negative": "neg", "rdiv": "rtruediv"}
-_ALIASES |= dict.fromkeys(("div", "divide", "true_divide"), "truediv")
+_ALIASES = {"div": "truediv", "rdiv": "rtruediv"}  # torch's names
 # What moves numbers and changes none.
 _MOVED = ("to", "float", "double", "half", "bfloat16", "cpu", "cuda", "type_as")
 _MOVED += ("contiguous", "clone", "detach", "type", "data", "ravel", "unbind")
@@ -48,16 +44,10 @@ FINE = (torch.float32, torch.float64)
 _LARGE, _TINY = 2.0**20, 2.0**-43
 
 
-class _Cells(list):
-  """The numbers of tensors that may share their memory."""
-
-  exported = False  # to an array, which sees no later change
-
-
 class Random(torch.Tensor):
   """A tensor of random numbers; its memory holds their places in `cells`."""
 
-  cells: _Cells
+  cells: list  # shared by all tensors that may share its memory
 
   @classmethod
   def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -96,18 +86,10 @@ def _applied(func, name: str, args, kwargs):
     with np.errstate(divide="ignore"):
       entries = _COMPUTED[short](*map(_entries, args))
     return fill(entries, args[0] if into is None else into, into)
-  if short == "searchsorted":
-    return _searched(*args, **kwargs)
   if short in ("argmax", "argmin"):
     return _raced(getattr(np, short), *args, **kwargs)
-  if short in ("item", "tolist", "numpy", "array") and isinstance(
-    args[0], Random
-  ):
-    entries = np.asarray(_entries(args[0]), object)
-    if short in ("item", "tolist"):
-      return getattr(entries, short)()
-    args[0].cells.exported = True
-    return entries
+  if short in ("item", "tolist"):
+    return getattr(np.asarray(_entries(args[0]), object), short)()
   if short in ("repr", "format", "str"):
     refuse("prints a random number")
   raise RefusedError(
@@ -146,18 +128,6 @@ def _raced(function, tensor, dim=None, keepdim=False):
   return torch.as_tensor(winners)
 
 
-def _searched(row, values, *, right=False, side="left", out_int32=False):
-  """Returns how many of the sorted numbers are below each uniform."""
-  if isinstance(row, Random) or row.ndim != 1:
-    refuse("searches in other numbers than a row of them")
-  below = operator.le if right or side == "right" else operator.lt
-  entries = np.asarray(_entries(values))
-  counts = np.zeros(entries.shape, int)
-  for number in row.tolist():
-    counts += np.asarray(below(number, entries), int)
-  return torch.as_tensor(counts).to(torch.int32 if out_int32 else torch.int64)
-
-
 def _written(places: torch.Tensor) -> torch.Tensor:
   """Returns what memory holds for places: large, or in the next run tiny."""
   if paths.current().number % 2:
@@ -192,7 +162,9 @@ def fill(entries, like: torch.Tensor, into: Any = None):
   entries = np.asarray(entries, object)
   if into is None:
     into = torch.empty(entries.shape, dtype=like.dtype, device=like.device)
-  elif tuple(into.shape) != entries.shape or _is_shared(into):
+  elif tuple(into.shape) != entries.shape or (
+    not isinstance(into, Random) and _is_shared(into)
+  ):
     refuse(
       "changes a part of a tensor to random numbers, or one whose memory"
       " another tensor or array shares (clone it)"
@@ -201,7 +173,7 @@ def fill(entries, like: torch.Tensor, into: Any = None):
     refuse(f"rounds random numbers to {into.dtype}")
   if not isinstance(into, Random):
     into.__class__ = Random  # as torch's own uninitialised parameters do
-    into.cells = _Cells()
+    into.cells = []
   begin = len(into.cells)
   into.cells.extend(entries.ravel())
   if len(into.cells) > _LARGE:
@@ -213,8 +185,6 @@ def fill(entries, like: torch.Tensor, into: Any = None):
 
 def _is_shared(tensor: torch.Tensor) -> bool:
   """Tells whether what is no random tensor shares its memory."""
-  if isinstance(tensor, Random):
-    return tensor.cells.exported
   base = tensor._base
   storage = tensor.untyped_storage()
   count = getattr(torch._C, "_storage_Use_Count", lambda _: 0)(storage._cdata)

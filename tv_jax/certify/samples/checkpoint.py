@@ -70,8 +70,8 @@ def choose_prompts(target: Model, draft: Model, seed: int) -> list[list[int]]:
   return tried[chosen].tolist()
 
 
-def write(folder: pathlib.Path, vocabulary: int, seed: int) -> list[list[int]]:
-  """Writes target/, draft/ and prompts.jsonl; returns the prompts."""
+def write(folder: pathlib.Path, vocabulary: int, seed: int) -> None:
+  """Writes target/, draft/ and prompts.jsonl."""
   target = random_model(vocabulary, 2, 2 * seed)
   draft = random_model(vocabulary, 1, 2 * seed + 1)
   words = {f"t{token}": token for token in range(vocabulary)}
@@ -97,11 +97,9 @@ def write(folder: pathlib.Path, vocabulary: int, seed: int) -> list[list[int]]:
     save(folder / name, model)
     for file, raw in files.items():
       disk.write_json(folder / name / file, raw)
-  prompts = choose_prompts(target, draft, seed)
   lines = (
     {"prompt": prompt, "text": " ".join(f"t{token}" for token in prompt)}
-    for prompt in prompts
+    for prompt in choose_prompts(target, draft, seed)
   )
   text = "".join(f"{json.dumps(line)}\n" for line in lines)
   disk.write_atomic(folder / "prompts.jsonl", text)
-  return prompts

@@ -15,29 +15,27 @@ those that begin alike stand together.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 # Bets are laid on engines about so far from the law, in TV.
 DISTANCES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 # The number of samples at which the bound is first looked at, and its growth.
 FIRST, GROWTH = 100, 1.25
-# A right engine is acquitted in this share of cases by what `needed` says.
-PROMISED = 0.9
 
 
 class Worst(NamedTuple):
-  """The token of a prefix whose share is least like its chance."""
+  """The beginning of a text whose count is least as it should be."""
 
   prompt: int
-  prefix: tuple[int, ...]
-  token: int
+  tokens: tuple[int, ...]
   seen: int
-  of: int  # how often the prefix came
+  of: int  # samples of this prompt
   chance: float
 
 
@@ -98,22 +96,23 @@ def _earlier(labels) -> np.ndarray:
   return result.reshape(labels.shape)
 
 
-def looks(most: float, confidence: float) -> Iterator[tuple[int, float]]:
+def looks(most: int, confidence: float) -> Iterator[tuple[int, float]]:
   """Yields numbers of samples up to `most`, and what a mean may be off there.
 
   All that these allow for happens with the confidence.
   """
-  j = 0
-  while (samples := math.ceil(FIRST * GROWTH**j)) <= most:
+  for j in itertools.count():
+    samples = math.ceil(FIRST * GROWTH**j)
+    if samples > most:
+      return
     alarm = (1 - confidence) / ((j + 1) * (j + 2))
     yield samples, math.sqrt(-math.log(alarm) / (2 * samples))
-    j += 1
 
 
 def upper_bound(
   law: np.ndarray, which, codes, confidence: float
-) -> tuple[int, float] | None:
-  """Bounds the TV by the last look; None before the first.
+) -> tuple[int, float]:
+  """Bounds the TV by the last look; by 1 before the first.
 
   What was seen is a convex function of the frequencies, and so at least the TV
   in the mean (Jensen), and a sample moves it by 1/samples (McDiarmid 1989).
@@ -121,50 +120,24 @@ def upper_bound(
   Returns:
     How many samples were looked at, and the bound.
   """
-  *_, last = [None, *looks(len(codes), confidence)]
-  if last is None:
-    return None
-  samples, error = last
+  *_, (samples, error) = [(0, 1.0), *looks(len(codes), confidence)]
   counts = count(law, which[:samples], codes[:samples])
   due = counts.sum(axis=1, keepdims=True) * law
-  return samples, min(1.0, float(abs(counts - due).sum()) / 2 / samples + error)
-
-
-def needed(law: np.ndarray, within: float, confidence: float) -> int:
-  """Returns how many samples acquit a right engine, in `PROMISED` of cases.
-
-  As many of each prompt. The mean of |X - n p|, X binomial, is De Moivre's
-  2 v (1 - p) P(X = v) with v the first integer above n p; what is seen exceeds
-  its mean by little (McDiarmid).
-  """
-
-  def bound(samples, error):
-    n = samples // len(law)
-    v = np.floor(n * law) + 1
-    mean = (v * (1 - law) * stats.binom.pmf(v, n, law)).sum() / samples
-    return mean + math.sqrt(-math.log(1 - PROMISED) / (2 * samples)) + error
-
-  every = looks(math.inf, confidence)
-  return next(look[0] for look in every if bound(*look) <= within)
+  seen = float(abs(counts - due).sum()) / 2 / max(samples, 1)
+  return samples, min(1.0, seen + error)
 
 
 def worst(law: np.ndarray, V: int, counts: np.ndarray) -> Worst:
-  """Finds where a token's share of its prefix is least likely by chance."""
-  best, oddest = -1.0, None
+  """Finds the count that is farthest off, in standard errors."""
+  found = []
   for k in range(1, depth(law, V) + 1):
-    seen, due = begun(counts, V, k), begun(law, V, k)
-    of, above = (np.repeat(begun(x, V, k - 1), V, 1) for x in (counts, law))
-    share = seen / np.maximum(of, 1)
-    chance = np.clip(due / np.where(above > 0, above, 1), 0, 1)
-    odd = special.rel_entr(share, chance)
-    odd = of * (odd + special.rel_entr(1 - share, 1 - chance))
-    if (largest := odd.max()) > best:
-      best, place = largest, np.unravel_index(odd.argmax(), odd.shape)
-      *prefix, token = digits(int(place[1]), V, k)
-      numbers = int(seen[place]), int(of[place]), float(chance[place])
-      oddest = Worst(int(place[0]), tuple(prefix), token, *numbers)
-  assert oddest is not None
-  return oddest
+    seen, chance = begun(counts, V, k), begun(law, V, k)
+    of = seen.sum(axis=1, keepdims=True)
+    off = (seen - of * chance) ** 2 / (of * chance * (1 - chance) + 1)
+    i, code = (int(x) for x in np.unravel_index(off.argmax(), off.shape))
+    numbers = int(seen[i, code]), int(of[i, 0]), float(chance[i, code])
+    found.append((off.max(), Worst(i, digits(code, V, k), *numbers)))
+  return max(found, key=lambda pair: pair[0])[1]
 
 
 def digits(code: int, V: int, k: int) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -37,8 +38,7 @@ def read_asked(folder: pathlib.Path) -> Asked:
 
 def usual_tokens(vocabulary: int) -> int:
   """Returns how many tokens are looked at unless it is said: at least 1."""
-  counts = itertools.count(2)
-  return next(k for k in counts if vocabulary**k > USUAL) - 1
+  return max(1, int(math.log(USUAL, vocabulary) + 1e-9))
 
 
 def law(
@@ -56,9 +56,8 @@ def law(
       f"--tokens={tokens}: {len(prompts)} x {V}^{tokens} sequences are too many"
       f" to know each one's chance: give {usual_tokens(V)}"
     )
-  texts = np.array(
-    [*itertools.product(range(V), repeat=tokens - 1)], np.int32
-  ).reshape(V ** (tokens - 1), tokens - 1)
+  texts = [*itertools.product(range(V), repeat=tokens - 1)]
+  texts = np.array(texts, np.int32).reshape(len(texts), tokens - 1)
   rows = []
   for prompt in prompts:
     for start in range(0, len(texts), _ROWS):
