@@ -160,6 +160,17 @@ class Dice(_Generator):
     count = math.prod(np.atleast_1d(size).tolist())
     return pool[np.array(draw_distinct(law, count), int).reshape(size)]
 
+  def multinomial(self, n, pvals, size=None):
+    """Draws counts; as in NumPy the last entry has what the others leave."""
+    law = [rational(x) for x in np.asarray(pvals).tolist()]
+    law[-1] = max(1 - sum(law[:-1], Fraction(0)), Fraction(0))
+    shape = () if size is None else tuple(np.atleast_1d(size))
+    counts = np.zeros((*shape, len(law)), int)
+    for index in np.ndindex(shape):
+      for _ in range(n):
+        counts[index][draw(law)] += 1
+    return counts
+
   def exponential(self, scale=1.0, size=None):
     """Draws exponential noise."""
     return filled(size, exponential) * _number(scale)
@@ -177,6 +188,11 @@ class OldDice(Dice):
     """Draws uniforms."""
     return self.random(shape or None)
 
+  def randint(self, low, high=None, size=None):
+    """Draws integers; a single one is Python's."""
+    drawn = self.integers(low, high, size)
+    return int(drawn) if size is None else drawn
+
 
 class PythonDice(_Generator):
   """Stands for Python's `random`."""
@@ -184,6 +200,15 @@ class PythonDice(_Generator):
   def random(self):
     """Draws a uniform."""
     return uniform()
+
+  def randrange(self, start, stop=None, step=1):
+    """Draws from a range."""
+    pool = range(start) if stop is None else range(start, stop, step)
+    return pool[draw_below(len(pool))]
+
+  def randint(self, a, b):
+    """Draws an integer, both ends among them."""
+    return a + draw_below(b - a + 1)
 
   def choice(self, seq):
     """Draws an entry."""

@@ -27,7 +27,11 @@ _COMPUTED |= {
   f"r{x}": lambda x, y, by=_COMPUTED[x]: by(y, x)
   for x in ("add", "sub", "mul", "truediv")
 }
-_ALIASES = {"div": "truediv", "rdiv": "rtruediv"}  # torch's names
+# By torch's other names.
+_ALIASES = {"less": "lt", "less_equal": "le", "greater": "gt"}
+_ALIASES |= {"greater_equal": "ge", "subtract": "sub", "multiply": "mul"}
+_ALIASES |= {"negative": "neg", "rdiv": "rtruediv"}
+_ALIASES |= dict.fromkeys(("div", "divide", "true_divide"), "truediv")
 # What moves numbers and changes none.
 _MOVED = ("to", "float", "double", "half", "bfloat16", "cpu", "cuda", "type_as")
 _MOVED += ("contiguous", "clone", "detach", "type", "data", "ravel", "unbind")
@@ -86,6 +90,8 @@ def _applied(func, name: str, args, kwargs):
     with np.errstate(divide="ignore"):
       entries = _COMPUTED[short](*map(_entries, args))
     return fill(entries, args[0] if into is None else into, into)
+  if short == "searchsorted":
+    return _searched(*args, **kwargs)
   if short in ("argmax", "argmin"):
     return _raced(getattr(np, short), *args, **kwargs)
   if short in ("item", "tolist"):
@@ -126,6 +132,18 @@ def _raced(function, tensor, dim=None, keepdim=False):
   if keepdim and dim is not None:
     winners = np.expand_dims(winners, dim)
   return torch.as_tensor(winners)
+
+
+def _searched(row, values, *, right=False, side="left", out_int32=False):
+  """Returns how many of the sorted numbers are below each uniform."""
+  if isinstance(row, Random) or row.ndim != 1:
+    refuse("searches in other numbers than a row of them")
+  below = operator.le if right or side == "right" else operator.lt
+  entries = np.asarray(_entries(values))
+  counts = np.zeros(entries.shape, int)
+  for number in row.tolist():
+    counts += np.asarray(below(number, entries), int)
+  return torch.as_tensor(counts).to(torch.int32 if out_int32 else torch.int64)
 
 
 def _written(places: torch.Tensor) -> torch.Tensor:

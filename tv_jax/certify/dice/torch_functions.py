@@ -12,7 +12,7 @@ import torch
 from tv_jax.certify.dice import generators
 from tv_jax.certify.dice.cells import exponential, uniform
 from tv_jax.certify.dice.generators import draw
-from tv_jax.certify.dice.paths import RefusedError, refuse
+from tv_jax.certify.dice.paths import RefusedError, rational, refuse
 from tv_jax.certify.dice.tensors import FINE, Random, fill
 
 
@@ -36,6 +36,34 @@ def _multinomial(input, num_samples=1, replacement=False):
   else:
     drawn = [generators.draw_distinct(row, num_samples) for row in rows]
   return torch.tensor(drawn).reshape(*input.shape[:-1], num_samples)
+
+
+def _bernoulli(input, p=None):
+  """Draws ones by their chances, or all by one chance."""
+  law = input if p is None else torch.as_tensor(p).expand_as(input)
+  shares = map(rational, law.detach().double().ravel().tolist())
+  drawn = [float(draw([1 - x, x])) for x in shares]
+  return torch.tensor(drawn, dtype=input.dtype).reshape(input.shape)
+
+
+def _bernoulli_(tensor, p=0.5):
+  return tensor.copy_(_bernoulli(tensor, p))
+
+
+def _randint(low=0, high=None, size=(), dtype=None, **_):
+  if isinstance(high, tuple | list):  # randint(high, size)
+    low, high, size = 0, low, high
+  elif high is None:  # randint(high, size=size)
+    low, high = 0, low
+  dtype = dtype or torch.int64
+  for end in (low, high - 1):
+    # As a number: torch would wrap `end` to the tensor's type as well.
+    if torch.tensor(end).to(dtype).item() != end:
+      raise ValueError(f"{end} is out of bounds for {dtype}")
+  drawn = generators.filled(
+    tuple(size), lambda: low + generators.draw_below(high - low), int
+  )
+  return torch.tensor(drawn).to(dtype)
 
 
 def _exponential_(tensor, lambd=1.0):
@@ -101,12 +129,15 @@ _DRAWS = {
   "rand": _rand,
   "rand_like": _rand_like,
   "multinomial": _multinomial,
+  "bernoulli": _bernoulli,
+  "bernoulli_": _bernoulli_,
+  "randint": _randint,
   "exponential_": _exponential_,
   "uniform_": _uniform_,
 }
 _REFUSED = ("randn", "randn_like", "normal", "poisson", "binomial", "dropout")
 _REFUSED += ("randint_like", "normal_", "cauchy_", "log_normal_", "random_")
-_REFUSED += ("geometric_", "bernoulli", "bernoulli_", "randint", "randperm")
+_REFUSED += ("geometric_", "randperm")
 _READING = ("tensor", "as_tensor", "asarray", "scalar_tensor", "full")
 _READING += ("full_like", "new_tensor", "new_full", "new")
 
