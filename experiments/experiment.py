@@ -116,7 +116,7 @@ _OF_A_SHARD = (
   *(f"{axis}s" for axis in AXES),
   "plain",
   "baseline",
-  "draft_temperature",  # of other trees: see `read`
+  "draft_temperature",  # of tuned trees: see `read`
   "batch_size",
   "padded_to",
   "timing",
@@ -128,6 +128,7 @@ LENGTHS_ALONE = {"timing.per_task": 0, "explorer.per_task": 0}
 SMOKE = {"per_task": 1, "seeds": (0,), "max_new_tokens": 16, **LENGTHS_ALONE}
 _ROWS = 8  # more would be padding
 SEEDS = (0, 1, 2)  # the paper's three runs
+TREES = "bundled/trees/"  # those that are tuned
 
 
 def configs(experiment: Experiment, smoke: bool) -> dict:
@@ -213,7 +214,9 @@ def read(folder: pathlib.Path, wanted: Sequence[str] = ()) -> Group:
   for unit in units:
     for tree in unit.config["trees"]:
       place = unit.config["draft_temperature"], unit.folder
-      before = drawn_at.setdefault(tree, place)
+      # Tuned trees may be drafted at the temperature that they are tuned for.
+      which = tree if tree.startswith(TREES) else ""
+      before = drawn_at.setdefault(which, place)
       if before[0] != place[0]:
         raise ValueError(
           f"{before[1]} and {unit.folder} drafted {tree} at other temperatures"

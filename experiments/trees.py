@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from experiments import comparing, experiment, paper, sweeps
 from experiments.comparing import ByItem, over, percent
-from experiments.experiment import Artefact, Experiment, Group, Shard
+from experiments.experiment import TREES, Artefact, Experiment, Group, Shard
 from tv_jax.edge import reading
 from tv_jax.edge.tables import Table
 from tv_jax.engine.results import Estimate
@@ -36,7 +36,6 @@ SIZES = {8: "chain:5", 25: "eagle", 62: "kary:2x5"}
 BASE, RAN = FRONTIER_RULES = "traversal", "examples.rules.ot_traversal:rule"
 DRAFTS_RULES = "token_level", "traversal"
 DRAFTS_TREES = "chain:7", "eagle", "kary:2x5"
-TREES = "bundled/trees/"
 HEADER = ["drafted", "tree", "rule", "gain", "length", "check"]
 NOTE = (
   "Gain: over the nearest row above that has none, paired by question; other"

@@ -211,3 +211,11 @@ def test_the_documented_pytorch_program_is_read(tmp_path, monkeypatch):
   exec(block, {"parents": list(tree.parents), "seen": seen})
   cycles = replay.load(tmp_path / "cycles.npz")
   assert (cycles.tree, len(cycles)) == (tree, 2)
+
+
+def test_the_command_says_in_a_line_what_is_wrong(tmp_path):
+  done = run(tmp_path, "a.npz", "--verifiers=block")
+  assert done.returncode == 2
+  message = "tv_jax.replay: a.npz: verifier 'block' is defined for"
+  assert done.stderr.startswith(message)
+  assert done.stderr.count("\n") == 1

@@ -240,6 +240,8 @@ def test_speed_is_measured_apart_and_once(tmp_path):
     ({"seeds": (1, 1)}, "seeds=1 1: give some, each once"),
     ({"per_task": -1}, "per_task=-1: give an integer of at least 0"),
     ({"models__dtype": "bf16"}, "models.dtype='bf16': give one of ''"),
+    ({"experiment": "a/b"}, "experiment='a/b': give a folder's name"),
+    ({"timing__rounds": 0}, "timing.rounds=0: give an integer of at least 1"),
   ],
 )
 def test_what_is_wrong_is_said_before_anything_loads(fields, message):
@@ -257,10 +259,19 @@ def test_fields_are_those_of_a_run():
     runs.from_config(raw)
 
 
-def test_a_wrong_number_is_refused_before_the_first_answer(tmp_path, bundled):
-  wrong = config(temperatures=(1.0, -1.0))
-  with pytest.raises(ValueError, match=r"^temperature=-1\.0: give 0"):
-    runs.run(wrong, tmp_path, load=lambda settings: bundled)
+@pytest.mark.parametrize(
+  ("fields", "message"),
+  [
+    ({"temperatures": (1.0, -1.0)}, r"^temperature=-1\.0: give 0"),
+    ({"seeds": (0, -1)}, "^seed=-1: give"),
+    ({"batch_size": 0}, "^batch_size=0: give"),
+  ],
+)
+def test_a_wrong_number_is_refused_before_the_first_answer(
+  tmp_path, bundled, fields, message
+):
+  with pytest.raises(ValueError, match=message):
+    runs.run(config(**fields), tmp_path, load=lambda settings: bundled)
   assert not (tmp_path / "items.jsonl").read_bytes()
 
 

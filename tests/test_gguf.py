@@ -118,7 +118,9 @@ def refused(path, *fragments):
 @pytest.mark.parametrize(
   ("changes", "fragment"),
   [
+    ({"general__type": "adapter"}, "general.type='adapter'"),
     ({"split__count": 3}, "join them first"),
+    ({"llama__expert_count": 8}, "llama.expert_count=8"),
     ({"llama__attention__scale": 0.5}, "llama.attention.scale=0.5"),
     ({"llama__rope__scaling__type": "yarn"}, "'yarn'"),
     ({"llama__rope__dimension_count": 4}, "rope.dimension_count=4"),

@@ -126,6 +126,24 @@ def test_kills_at_any_moment_change_nothing(finished, flags, tmp_path):
 
 
 @pytest.mark.long
+def test_lines_that_are_missing_anywhere_come_again(finished, flags, tmp_path):
+  """Rows of every place in a batch are padding, second turns come first."""
+  expected = contents(finished[0])
+  (folder := tmp_path / "run").mkdir()
+  (folder / "config.json").write_bytes(expected["config.json"])
+  lines = expected["items.jsonl"].splitlines(keepends=True)
+  kept = random.Random(0).sample(lines, LINES // 2)
+  (folder / "items.jsonl").write_bytes(b"".join(kept))
+  done = run(f"--workdir={folder}", *flags)
+  assert done.returncode == 0, done.stderr
+  left = contents(folder)
+  again = left.pop("items.jsonl").splitlines(keepends=True)
+  assert again[: LINES // 2] == kept
+  assert sorted(again) == sorted(lines)
+  assert left == {k: v for k, v in expected.items() if k != "items.jsonl"}
+
+
+@pytest.mark.long
 def test_pre_emption_loses_nothing(finished, flags, tmp_path):
   """Ctrl-C is the same: tests/test_cli.py."""
   folder = tmp_path / "run"

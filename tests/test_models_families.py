@@ -83,6 +83,7 @@ def test_what_means_nothing_is_accepted(changes):
     ({"use_sliding_window": True}, "use_sliding_window=True is not supported"),
     ({"layer_types": [*FULL[1:], "sliding_attention"]}, "'full_attention'"),
     ({"mlp_bias": False}, "unknown attribute mlp_bias=False"),
+    ({"hidden_act": None}, "hidden_act=None is not supported, only 'silu'"),
     (
       configs.to_dict(checkpoints.tiny()) | {"layer_types": None},
       "unknown attribute layer_types=None",  # a Llama has no windows

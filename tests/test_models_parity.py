@@ -7,6 +7,8 @@ import pytest
 
 from tests import checkpoints
 from tv_jax import models
+from tv_jax.models import config as configs
+from tv_jax.models import rope
 
 pytestmark = pytest.mark.parity
 
@@ -98,3 +100,41 @@ def test_what_we_save_loads_there(pairs, family, tmp_path):
   again = checkpoints.logits(theirs.eval(), tokens)
   assert np.array_equal(again, exact)
   assert models.load(tmp_path).config == model.config
+
+
+# Theta and channels of Llama-2-7B, Llama-68M, 3.1-8B and 3.2-1B, and ours.
+@pytest.mark.parametrize("scaling", ["default", "linear", "llama3"])
+@pytest.mark.parametrize(
+  ("theta", "channels"),
+  [(1e4, 128), (1e4, 64), (5e5, 128), (5e5, 64), (500.0, 16)],
+)
+def test_frequencies_to_the_last_bit(theta, channels, scaling):
+  import transformers
+  from transformers.models.llama import modeling_llama
+
+  settings = checkpoints.ROPE[scaling] | {"rope_theta": theta}
+  theirs = transformers.LlamaConfig(
+    head_dim=channels, rope_parameters=dict(settings)
+  )
+  ours = configs.from_dict(theirs.to_dict(), "theirs")
+  expected = modeling_llama.LlamaRotaryEmbedding(theirs).inv_freq.numpy()
+  frequency = rope.frequencies(
+    ours.rope_theta, ours.head_dim, ours.rope_scaling
+  )
+  assert np.array_equal(frequency, expected)
+
+
+@pytest.mark.parametrize("family", ["llama3", "qwen3"])
+def test_shards_and_the_older_spelling_of_rope(pairs, family, tmp_path):
+  _, tokens, exact = pairs(family)
+  theirs = checkpoints.hugging_face(family)
+  theirs.save_pretrained(tmp_path, max_shard_size="60KB")
+  assert len(list(tmp_path.glob("*.safetensors"))) > 2
+  changed = checkpoints.FAMILIES[family].get("rope_parameters")
+  scaling = dict(changed or checkpoints.ROPE["default"])
+  theta = scaling.pop("rope_theta")
+  checkpoints.rewrite(
+    tmp_path, rope_parameters=None, rope_theta=theta, rope_scaling=scaling
+  )
+  ours = models.load(tmp_path).logits(tokens)
+  assert checkpoints.error(ours, exact) <= TOLERANCE

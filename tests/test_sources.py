@@ -62,6 +62,10 @@ def edit_weights(path):
   path.write_bytes(data)
 
 
+def edit_json(path):
+  path.write_text(json.dumps(json.loads(path.read_text()) | {"more": 1}))
+
+
 def edit_question(path):
   lines = path.read_text().splitlines(keepends=True)
   row = json.loads(lines[0])
@@ -84,6 +88,7 @@ def append(path):
   [
     ("minibench.jsonl", edit_question, ["questions"]),
     ("target/model.safetensors", edit_weights, ["target/model.safetensors"]),
+    ("target/config.json", edit_json, ["target/config.json"]),
     ("target/chat_template.jinja", append, ["target/chat_template.jinja"]),
     ("minibench.jsonl", add_question, []),  # which is not asked
   ],

@@ -137,6 +137,29 @@ def test_a_nan_is_a_fault_and_a_plain_step_or_was_not_read(x64, rule, t):
       assert fault[clean.node == row].all()
 
 
+@pytest.mark.parametrize(
+  "rule", quick.shorter(["traversal", "token_level", "block", "k_seq"])
+)
+def test_float32_takes_no_token_that_the_target_lacks(rule):
+  t = next(iter(RULES[rule].trees.values()))
+  lanes = as_lanes(random_drafts(rule, t, 256, seed=27))
+  lanes = jax.tree.map(
+    lambda x: x.astype("f4") if x.dtype == float else x, lanes
+  )
+  eta = np.random.default_rng(27).random((256, len(t))) ** 3
+  decision, stop = run(rule, t, lanes, eta)
+  assert decision.residual.dtype == np.float32
+  assert not decision.fault.any()
+  offered = decision.accept != NOT_OFFERED
+  assert ((decision.accept >= 0) & (decision.accept <= 1))[offered].all()
+  assert (decision.residual >= 0).all()
+  np.testing.assert_allclose(decision.residual.sum(axis=1), 1, atol=1e-5)
+  np.testing.assert_allclose(stop.sum(axis=1), 1, atol=1e-5)
+  law = np.take_along_axis(lanes.p, decision.node[:, None, None], axis=1)[:, 0]
+  assert not decision.residual[law == 0].any()
+  assert (law == 0).any()
+
+
 @pytest.mark.optimised
 @pytest.mark.parametrize(
   "rule", quick.shorter(["traversal", "token_level", "block", "k_seq"])

@@ -134,6 +134,11 @@ def tune(
       " on the rest of the tree: lengths of smaller trees are approximations;"
       " trust the decoded ones"
     )
+  if options.get("draft_temperature") is not None:
+    notes.append(
+      f"drafted at temperature {config.draft_temperature:g}: give runs of these"
+      " trees the same draft_temperature, which no file of a tree sets"
+    )
   compared = chosen | compared
   timed: dict[str, tuple[float, Estimate]] = {}
   if speed:
