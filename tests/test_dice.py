@@ -318,6 +318,18 @@ def twins():
   return COPIED.random() < 0.5, AGAIN.random() < 0.5
 
 
+class Halves(random.Random):
+  def random(self):
+    return super().random() / 2
+
+
+HALVES = Halves()
+
+
+def by_a_subclass():
+  return HALVES.random() < 0.5
+
+
 def twins_of_numpy():
   return OWN.random() < 0.5, OTHER.random() < 0.5
 
@@ -510,6 +522,7 @@ def test_a_cut_that_the_function_catches_is_a_cut():
     (lambda rng: rng.gumbel(LOGITS), "draws by an array of parameters"),
     (lambda rng: rng.uniform(0, LAW), "draws by an array of parameters"),
     (twins, r"draws by random\(\) from a generator in another's state"),
+    (by_a_subclass, r"draws by random\(\) of a subclass of a generator"),
     (twins_of_numpy, r"draws by random\(\) from a generator in another's"),
     (
       lambda rng: (kept_by_generator(rng), kept_by_generator(rng)),

@@ -35,7 +35,7 @@ class Siblings(NamedTuple):
 
   tokens: np.ndarray  # [n, k] int32
   chance: np.ndarray  # [n]
-  laws: np.ndarray  # [n, k, V] what each was drawn from; zeros for none
+  laws: list[tuple[np.ndarray, ...]]  # what each was drawn from, or zeros
 
 
 def siblings(
@@ -66,7 +66,7 @@ def siblings(
     if len(ways) > most:
       return None
   tokens, chance, laws = zip(*ways, strict=True)
-  return Siblings(np.array(tokens, np.int32), np.array(chance), np.array(laws))
+  return Siblings(np.array(tokens, np.int32), np.array(chance), [*laws])
 
 
 def siblings_of(proposal: Proposal, q: np.ndarray, k: int) -> Siblings:

@@ -145,7 +145,9 @@ def _family(proposal: Proposal, q: np.ndarray, k: int) -> _Family | None:
     return step.astype(float)
 
   ways = drafts.siblings(following, k, _WAYS)
-  return ways and _Family(q, k, *ways)
+  if ways is None:
+    return None
+  return _Family(q, k, ways.tokens, ways.chance, np.array(ways.laws))
 
 
 def _faults(

@@ -100,6 +100,16 @@ class Twin:
     refuse_seed(f"draws by {name}() from a generator in another's state")
 
 
+class Subclass:
+  """Stands for a generator of a class that a program made."""
+
+  def __getattr__(self, name: str):
+    """Refuses."""
+    raise RefusedError(
+      f"draws by {name}() of a subclass of a generator, which is not followed"
+    )
+
+
 class _Generator:
   """Refuses seeds and copies, and by name what is not known."""
 

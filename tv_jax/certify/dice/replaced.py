@@ -20,6 +20,7 @@ from tv_jax.certify.dice.generators import (
   OldDice,
   PythonDice,
   Seeded,
+  Subclass,
   Twin,
 )
 from tv_jax.certify.dice.paths import ExploreError
@@ -110,7 +111,9 @@ def _in_users_modules(replaced) -> list[tuple[Any, dict]]:
       if id(value) in by_id:
         names[name] = by_id[id(value)]
       for kind, make in _GENERATORS.items():
-        if isinstance(value, kind):
+        if isinstance(value, kind) and type(value) not in (kind, _SYSTEM):
+          names[name] = Subclass()
+        elif isinstance(value, kind):
           names[name] = make()
           states.setdefault(_state(value), {})[id(value)] = names, name
     modules.append((module, names))
