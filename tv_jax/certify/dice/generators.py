@@ -227,6 +227,8 @@ class PythonDice(_Generator):
   def choices(self, population, weights=None, *, k=1):
     """Draws entries with replacement."""
     weights = [1] * len(population) if weights is None else weights
+    if len(weights) != len(population):
+      raise ValueError("give as many weights as there are entries")
     return [population[draw(weights)] for _ in range(k)]
 
 
