@@ -225,9 +225,12 @@ def best(speeds: dict, prefix: str, suffix: str = "") -> str:
   return max(names, key=lambda name: np.median(speeds[name]))
 
 
-def show(speeds: dict, temperature: float, flags) -> None:
-  """Prints all beside the peer's plain generation, and the best of each."""
-  rows = flags.rows
+def show(speeds: dict, temperature: float, rows: int) -> None:
+  """Prints all beside the peer's plain generation, and the best of each.
+
+  Where there is no peer they stand beside our own.
+  """
+  alone = not any(name.startswith(THEIRS) for name in speeds)
 
   def spread(method, other):
     ratio = speeds[method] / speeds[other]
@@ -235,14 +238,14 @@ def show(speeds: dict, temperature: float, flags) -> None:
     return f"{middle:.2f} ({low:.2f} to {high:.2f})"
 
   plain = f"{OURS}, plain"
-  base = plain if flags.alone else best(speeds, f"{THEIRS}, plain")
+  base = plain if alone else best(speeds, f"{THEIRS}, plain")
   ours = best({k: v for k, v in speeds.items() if k != plain}, f"{OURS}, ")
-  pairs = [(ours, plain)] if flags.alone else [(plain, base), (ours, plain)]
-  if rows > 1:
-    many = f"{OURS}, plain, {rows} rows"
-    pairs.append((many, plain))
-    if not flags.alone:
-      pairs.append((many, best(speeds, f"{THEIRS}, plain", f"{rows} rows")))
+  many = f"{OURS}, plain, {rows} rows"
+  pairs = [(ours, plain)] + [(many, plain)] * (rows > 1)
+  if not alone:
+    pairs.insert(0, (plain, base))
+  if not alone and rows > 1:
+    pairs.append((many, best(speeds, f"{THEIRS}, plain", f"{rows} rows")))
   if any(name.startswith(f"{THEIRS}, assisted") for name in speeds):
     pairs.append((ours, best(speeds, f"{THEIRS}, assisted")))
   common.show(
@@ -283,7 +286,7 @@ def main() -> None:
   common.setting("peers", torch)
   for temperature in flags.temperatures:
     runs = contestants(pair, prompts, peer, temperature, flags)
-    show(measure(runs, flags), temperature, flags)
+    show(measure(runs, flags), temperature, flags.rows)
 
 
 if __name__ == "__main__":

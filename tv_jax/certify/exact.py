@@ -96,9 +96,9 @@ def make_runner(
       draft = topology, tokens, q[rows], p[rows]
 
       def at(eta):
-        made = compiled(*draft, eta)
-        fields = made.node, made.residual, made.accept, made.fault
-        return [*map(np.asarray, fields)]
+        decision = compiled(*draft, eta)
+        names = "node", "residual", "accept", "fault"
+        return [np.asarray(getattr(decision, name)) for name in names]
 
       eta = np.broadcast_to(patterns, (len(tokens), *patterns.shape))
       first = at(eta)

@@ -146,11 +146,11 @@ class ProposalCheck(NamedTuple):
 
   def __repr__(self) -> str:
     """Returns the verdict, what was looked at, and what is wrong."""
-    told = (
+    verdict = (
       f"{'SOUND' if self.sound else 'WRONG'}, families of"
       f" {', '.join(map(str, self.sizes))}, laws off by {self.error:.1e}"
     )
-    return "\n  fault: ".join([told, *self.faults])
+    return "\n  fault: ".join([verdict, *self.faults])
 
 
 def table(rows: Iterable[tuple[str, str, str, Check]]) -> str:

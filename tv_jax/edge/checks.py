@@ -113,8 +113,8 @@ def fields(required: Mapping[str, Check], **others: Check) -> Check:
 
   def check(value, where: str = ""):
     prefix = f"{where}." if where else ""
-    missing = [name for name in required if name not in mapping(value, where)]
-    if missing:
+    value = mapping(value, where)
+    if missing := [name for name in required if name not in value]:
       raise ValueError(f"{prefix}{', '.join(missing)} is missing")
     return {
       name: inner(value[name], prefix + name)

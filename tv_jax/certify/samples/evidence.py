@@ -129,15 +129,15 @@ def upper_bound(
 
 def worst(law: np.ndarray, V: int, counts: np.ndarray) -> Worst:
   """Finds the count that is farthest off, in standard errors."""
-  found = []
+  candidates = []  # of each length, with how far it is off
   for k in range(1, depth(law, V) + 1):
     seen, chance = begun(counts, V, k), begun(law, V, k)
     of = seen.sum(axis=1, keepdims=True)
     off = (seen - of * chance) ** 2 / (of * chance * (1 - chance) + 1)
     i, code = (int(x) for x in np.unravel_index(off.argmax(), off.shape))
     numbers = int(seen[i, code]), int(of[i, 0]), float(chance[i, code])
-    found.append((off.max(), Worst(i, digits(code, V, k), *numbers)))
-  return max(found, key=lambda pair: pair[0])[1]
+    candidates.append((off.max(), Worst(i, digits(code, V, k), *numbers)))
+  return max(candidates, key=lambda pair: pair[0])[1]
 
 
 def digits(code: int, V: int, k: int) -> tuple[int, ...]:
