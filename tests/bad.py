@@ -1,4 +1,4 @@
-"""Files that are not what they should be, and how they are refused."""
+"""Malformed files, and the error message that each must cause."""
 
 import contextlib
 

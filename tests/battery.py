@@ -85,7 +85,7 @@ RULES = dict(_table())
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Lanes:
-  """Drafts of one tree, with the place of their proposal in PROPOSALS."""
+  """Drafts of a tree, with the index of their proposal in PROPOSALS."""
 
   tokens: np.ndarray  # [B, N]
   q: np.ndarray  # [B, N, V]
@@ -138,7 +138,7 @@ def padded(array, length, value: float = 0, axis=0):
 
 
 def traced(t, nodes=NODES, width=WIDTH):
-  """A tree as arrays of one size, so that all trees share a program."""
+  """A tree as arrays of a fixed size, so that all trees share a program."""
   more, wider = (0, nodes - len(t)), (0, width - t.max_children)
   deeper = (0, nodes - 1 - t.max_depth)
   return tree_lib.Topology(
@@ -179,8 +179,8 @@ def run(rule, t, lanes, eta):
 
 # Drafts in rational numbers, for the oracle.
 
-HIGH = 1 - 1.234567e-9  # coins that miss all but what is certain,
-LOW = 1.234567e-9  # and that hit all but what is impossible
+HIGH = 1 - 1.234567e-9  # coins that reject unless acceptance is certain
+LOW = 1.234567e-9  # coins that accept unless acceptance is impossible
 
 
 def random_law(rng, kind):
@@ -316,7 +316,7 @@ def all_drafts(t, proposal, language):
 
 
 def poisoned(lanes, name, row, column):
-  """The lanes with one entry, or (column None) one row, of one law a NaN."""
+  """The lanes with a NaN entry in a law; a NaN row if column is None."""
   laws = getattr(lanes, name).copy()
   laws[:, row, slice(None) if column is None else column] = np.nan
   return dataclasses.replace(lanes, **{name: laws})

@@ -45,7 +45,7 @@ FAMILIES = {
 
 
 def hugging_face(family, seed=0, **changes):
-  """A model of theirs whose logits are sensitive to every setting."""
+  """A transformers model with logits that depend on every setting."""
   import torch
   import transformers
 
@@ -69,10 +69,10 @@ def hugging_face(family, seed=0, **changes):
   config = transformers.AutoConfig.for_model(**settings)
   model = transformers.AutoModelForCausalLM.from_config(config).eval()
   with torch.no_grad():
-    # As small as trained ones are, or epsilon would not matter.
+    # As small as in trained models; otherwise epsilon would not matter.
     model.model.embed_tokens.weight.mul_(0.1)
     for name, weight in model.named_parameters():
-      if name.endswith(("q_norm.weight", "k_norm.weight")):  # else all ones
+      if name.endswith(("q_norm.weight", "k_norm.weight")):  # initialised to 1
         weight.normal_(1.2, 0.4)
       if name.endswith("bias"):  # else all zeros
         weight.normal_(0, 0.5)
@@ -132,9 +132,9 @@ def tiny(**changes):
 
 
 def random_params(module, seed):
-  """A module's own parameters with which attention is far from uniform.
+  """Random parameters for a module, scaled so that attention is not uniform.
 
-  In NumPy: to compile an initialisation takes longer than most tests.
+  Drawn by NumPy: compiling an initialiser takes longer than most tests.
   """
   import jax.numpy as jnp
 
@@ -187,14 +187,14 @@ def _draft(target, module, seed, known=None):
 def ours_dspark(
   target, head: str | None = "vanilla", size=4, seed=1, **changes
 ):
-  """A random draft of one pass on a target of ours; DFlash if `head` is None.
+  """A random DSpark draft for a test target; a DFlash draft without `head`.
 
   Args:
     target: The target.
     head: The kind of Markov head.
-    size: Of its block.
-    seed: Of its weights.
-    **changes: Of its configuration.
+    size: The block size.
+    seed: Seed of the weights.
+    **changes: Configuration fields to replace.
   """
   from tv_jax.models import dspark
   from tv_jax.models.config import Block

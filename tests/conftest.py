@@ -1,8 +1,7 @@
 """Every test runs strict: no silent promotion, warnings are errors.
 
-And most are compiled quickly (tests/quick.py). Where machine code is what is
-tested, or where it runs for longer than it is compiled, a module is marked
-`optimised`.
+Most tests compile with few optimisations (tests/quick.py). A module is marked
+`optimised` if it tests machine code, or if it runs for longer than it compiles.
 """
 
 import os
@@ -21,7 +20,7 @@ os.environ["XLA_FLAGS"] = " ".join(
   [os.environ.get("XLA_FLAGS", ""), quick.flags(devices=2)]
 )
 
-# Nowhere, unless it is said where: else `generate` keeps them in the home.
+# No cache unless the environment names one: `generate` would use the home.
 jax.config.update(
   "jax_compilation_cache_dir", jax.config.jax_compilation_cache_dir or ""
 )
@@ -38,7 +37,7 @@ def pytest_addoption(parser):
   )
 
 
-# Files that take long, the longest first.
+# The slowest test files, slowest first.
 LONGEST = (
   "test_launch_engines",
   "test_docs_commands",
@@ -66,7 +65,7 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items):
-  """Long files first: none of them is to keep one process busy at the end."""
+  """Starts the slowest files first, so that all processes end together."""
 
   def place(item):
     name = item.path.stem
@@ -84,7 +83,7 @@ def pytest_runtest_setup(item):
 
 @pytest.fixture(autouse=True, scope="module")
 def _own_programs(request):
-  """Thousands of live executables crash a process; a module needs its own."""
+  """Frees programs after each module: thousands of them crash a process."""
   optimised = request.node.get_closest_marker("optimised") is not None
   if optimised:
     programs.forget_programs()
@@ -102,13 +101,13 @@ def bundled():
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
-  """A flag: a module's processes find each other's programs."""
+  """A flag: the processes of a module share a compilation cache."""
   return f"--compilation_cache={tmp_path_factory.mktemp('programs')}"
 
 
 @pytest.fixture
 def folder(tmp_path):
-  """Of a run, not yet there."""
+  """The path of a run that does not exist yet."""
   return tmp_path / "runs" / "main" / "unit"
 
 

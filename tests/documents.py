@@ -1,4 +1,4 @@
-"""What a tutorial holds: files, and commands with what they printed."""
+"""Reads the files, commands and printed output in a tutorial."""
 
 import os
 import pathlib
@@ -74,16 +74,16 @@ def run(command, folder, path=ROOT):
 
 
 def missing(command, done, *, numbers=True):
-  """What a document says was printed, and was not.
+  """Returns documented output that a command did not print.
 
   Args:
-    command: With what the document says.
-    done: The process.
-    numbers: Whether they must be the same; those of models are not, on another
-      processor.
+    command: The command and its documented output.
+    done: The finished process.
+    numbers: Whether numbers must agree. A model's numbers differ between
+      processors.
 
   Returns:
-    Lines, or the parts of them between dots.
+    Missing lines; of a line with dots, the missing parts.
   """
   printed = _plain(done.stdout + "\n" + done.stderr, numbers)
   parts = re.split(r"\.\.\.|\n", command.printed)

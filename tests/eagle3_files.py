@@ -1,9 +1,9 @@
 """Random EAGLE-3 heads in the two published layouts.
 
-Names of files, tensors and settings are those of DeepSpec's heads for Qwen3 and
-of SafeAILab's for Llama-3.1-8B; shapes are small. Everything follows from the
-layout's name by NumPy alone, so that numbers which published code gave for
-these very tensors (eagle3_golden.json) can be asked of ours.
+Files, tensors and settings are named as in DeepSpec's heads for Qwen3 and in
+SafeAILab's head for Llama-3.1-8B; shapes are small. NumPy makes every tensor
+from the layout's name alone. So our code must reproduce the numbers that the
+published code gave for the same tensors (eagle3_golden.json).
 """
 
 import json

@@ -61,7 +61,7 @@ def laws_one_late(q_at, rest, exists):
 
 
 def laws_by_subtraction(q_at, rest, exists):
-  """1 minus what was drawn, which float32 loses."""
+  """The remaining mass as 1 minus the drawn mass, which float32 loses."""
   del rest
   q_at = jnp.where(exists, q_at, 0)
   left = 1 - jnp.concatenate([jnp.zeros_like(q_at[:1]), jnp.cumsum(q_at)[:-1]])
@@ -97,7 +97,7 @@ def following_too_short(q, drawn, k):
   return q[:1]
 
 
-# Of each: what is changed, and a text that the certificate says.
+# For each fault: the changed fields, and a text in the certificate.
 _WITH, _OUT = WITH_REPLACEMENT, WITHOUT_REPLACEMENT
 _CHANGES = {
   "draws with, declares without": (_OUT, _WITH.draw, "rules out"),

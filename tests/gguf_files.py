@@ -30,7 +30,7 @@ _STEMS |= {f"mlp.{x}_proj": f"ffn_{x}" for x in ("gate", "up", "down")}
 
 
 def own_name(name):
-  """Returns the name in a GGUF file of one of Hugging Face's."""
+  """Returns the GGUF name of a Hugging Face tensor."""
   stem, _, suffix = name.rpartition(".")
   if not stem.startswith("model.layers."):
     return f"{_STEMS[stem]}.{suffix}"
@@ -53,7 +53,7 @@ def tensors(model):
 
 
 def metadata(config):
-  """What a file says of a model, without what it says of tokens."""
+  """A file's metadata about the model, without the tokenizer's."""
   kind = config.model_type
   own = {
     "block_count": config.num_hidden_layers,

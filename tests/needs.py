@@ -39,6 +39,6 @@ def check(marks, needed):
       (pytest.fail if mark in needed else pytest.skip)(reason)
 
 
-if __name__ == "__main__":  # newcomers have none of it, nor has make test
+if __name__ == "__main__":  # a new clone has no extras
   there = [mark for mark in (*EXTRAS, "gpu_program") if not missing(mark)]
   sys.exit(f"what {' and '.join(there)} needs is here" if there else 0)

@@ -2,9 +2,9 @@
 
 Weng et al., "Traversal Verification for Speculative Tree Decoding": Algorithm 3
 with its deletions and its refreshed acceptance rates, (e1) to (e3) as printed;
-Algorithm 2 for token-level verification; and block verification (Sun et al.
-2025) and K-SEQ from their own papers. Slow, exact, and independent: nothing
-here is shared with the package, not even constants.
+Algorithm 2 for token-level verification; block verification from Sun et al.
+(2025) and K-SEQ from its paper. Slow, exact, and independent: this file shares
+nothing with the package, not even constants.
 
 A tree is a list of parents (-1 for the root, parents before children, siblings
 in draw order). A token of -1 could not be drawn: its node is not in the tree,
@@ -99,8 +99,7 @@ def depths(parents):
 def drawn_from(draft):
   """{node: the law that its token was drawn from} for the nodes in the tree.
 
-  A node whose token had no chance to be drawn is no more in the tree than one
-  that has no token.
+  A node is left out if it has no token, or if its token could not be drawn.
   """
   laws, inside = {}, {ROOT}
   for node in range(len(draft.parents)):

@@ -1,7 +1,7 @@
 """Tiny random checkpoints with the configurations and tokenizers of real ones.
 
-Shapes are small and weights random; settings, and how the tokenizers are
-stored, are those of the repositories. Qwen's tokenizers are Llama 3's here.
+Shapes are small and weights random. Settings and tokenizer files follow the
+published repositories, except that Qwen uses Llama 3's tokenizer here.
 """
 
 import io
@@ -16,7 +16,7 @@ from tv_jax import models
 from tv_jax.models import config as configs
 
 ENDS = ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>")
-# In the repositories' order; ids follow those of the merges.
+# In the repositories' order; their ids come after the merges' ids.
 SPECIAL = (
   "<|begin_of_text|>",
   "<|end_of_text|>",
@@ -25,8 +25,8 @@ SPECIAL = (
   "<|eom_id|>",
   "<|eot_id|>",
 )
-# Of the published one, what a conversation without tools and documents sees;
-# of Qwen3's, what it adds.
+# The parts of Llama 3's template for a conversation without tools and
+# documents, and the parts that Qwen3's template adds.
 CHAT = """{{- bos_token }}
 {%- if not date_string is defined %}
     {%- set date_string = strftime_now("%d %b %Y") %}
@@ -45,7 +45,7 @@ CHAT = """{{- bos_token }}
 {%- endif %}
 """
 
-# What config.json says, by repository, beside the shape and the tokens.
+# The rest of config.json, except shapes and tokens, by repository.
 LLAMA3 = {
   "attention_bias": False,
   "max_position_embeddings": 131072,
@@ -60,7 +60,7 @@ LLAMA3 = {
   "rope_theta": 500000.0,
   "torch_dtype": "bfloat16",
 }
-# Rows of its embedding are no token's.
+# Its embedding has rows without a token.
 QWEN2_CODER = {
   "architectures": ["Qwen2ForCausalLM"],
   "attention_dropout": 0.0,
@@ -104,7 +104,7 @@ QWEN3 = {
 
 
 def merged(directory, texts, settings, unused=0, **changes):
-  """A checkpoint whose tokenizer merges bytes, with many end tokens."""
+  """A checkpoint with a byte-level BPE tokenizer and many end tokens."""
   directory.mkdir()
   numbers = tokenizer(directory, texts)
   ends = [numbers[name] for name in ENDS]

@@ -1,6 +1,6 @@
 """Programs that are compiled in a third of the time, and run more slowly.
 
-Nearly all of the tests' time is that of compiling, most of it in LLVM.
+The tests spend nearly all of their time compiling, most of it in LLVM.
 """
 
 import os
@@ -10,7 +10,7 @@ import pytest
 
 _OPTION = "JAX_DISABLE_MOST_OPTIMIZATIONS"
 _EMITTERS = "xla_cpu_use_fusion_emitters"
-_CHOICE = jax.__version_info__ < (0, 11)  # there are none but these later
+_CHOICE = jax.__version_info__ < (0, 11)  # later versions lack the choice
 
 # Compiler options with which a program of a test that is marked `optimised` is
 # what users get.
@@ -32,7 +32,7 @@ def choose(wanted):
 
 
 def shorter(cases, keep=1):
-  """Parameters of which `make test` tries the first, `make check` all."""
+  """Parameters: `make test` tries the first, `make check` tries all."""
   rest = (
     pytest.param(
       *(case if isinstance(case, tuple) else [case]), marks=pytest.mark.long

@@ -1,7 +1,7 @@
 """A real SLURM on this machine, for tests: its daemons are children.
 
-One node that is here, with two GPUs that are none: /dev/tty0 and /dev/tty1.
-Debian's slurm-wlm and munge are all that it takes.
+The only node is this machine. /dev/tty0 and /dev/tty1 stand for two GPUs. It
+needs Debian's slurm-wlm and munge.
 """
 
 import contextlib
@@ -87,7 +87,7 @@ def running(place: pathlib.Path):
   (munge / "key").write_bytes(secrets.token_bytes(1024))
   (munge / "key").chmod(0o600)
   files = {"key-file": "key", "seed-file": "seed", "pid-file": "pid"}
-  files["socket"] = "socket"  # whose path may have 107 letters
+  files["socket"] = "socket"  # a socket path has at most 107 letters
   flags = [f"--{flag}={munge}/{name}" for flag, name in files.items()]
   with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as daemons:
     patch.setenv("SLURM_CONF", str(conf))

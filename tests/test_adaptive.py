@@ -38,7 +38,7 @@ OTHER = Adaptive((2, 2), most=2, policy=by_largest)
 
 
 def chosen(worths, above=(1.0, 1.0)):
-  """(parent, rank) of what is chosen of two nodes with three children each."""
+  """(parent, rank) of the children chosen below two nodes with three each."""
   shape = Adaptive((2, 3), 3, policy=lambda *_: jnp.asarray(worths))
   found = adaptive.choose(shape, 2, jnp.ones((2, 4)) / 4, jnp.asarray(above))
   count = int(found.exists.sum())
@@ -56,7 +56,7 @@ def chosen(worths, above=(1.0, 1.0)):
     ([[0.1, 0.9, 0.9], [0.5, 0.4, 0.3]], (1, 1), [(1, 0), (1, 1), (1, 2)]),
     # What is worth nothing stays empty.
     ([[0.5, 0.0, 0.0], [np.nan, 1.0, 1.0]], (1, 1), [(0, 0)]),
-    # Nothing hangs below what is not there.
+    # A node that was not chosen has no children.
     ([[0.5] * 3, [0.9] * 3], (1, 0), [(0, 0), (0, 1), (0, 2)]),
   ],
 )
@@ -76,7 +76,7 @@ def test_its_arrays_are_those_of_the_same_tree_known_beforehand(widths):
       above = np.arange(level.start, level.start + count)
       parent[above] = np.sort(rng.choice(places, count, replace=False))
     parents, places = tree_lib.placed(parent)
-    if len(parents) == 1:  # which is no tree
+    if len(parents) == 1:  # a root alone
       continue
     made, known = jax.tree.map(np.asarray, make(parent)), Tree(parents)
     order, paths = places[known.postorder], places[known.paths]
@@ -133,9 +133,9 @@ def test_it_is_lossless(rule, proposal, shape, x64):
 
 
 def pruned(shape, proposal, q):
-  """Drafts of which four are drawn and the two best by their own q are kept.
+  """Draws four children and keeps the two with the highest q: a lossy rule.
 
-  The trap: EAGLE-2 does so with deterministic children, where it is allowed.
+  EAGLE-2 does this with deterministic children, where it is lossless.
   """
   tree = tree_lib.kary(2, 2)
   whole = enumerate_drafts(tree, proposal, q)

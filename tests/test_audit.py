@@ -49,7 +49,7 @@ class TestStatistics:
 
   def test_rare_cells_are_pooled(self):
     law = np.array([[0.9, *[0.001] * 100]])
-    # 100 hits of one cell that expects one are as many as all of them expect.
+    # 100 hits in a cell that expects 1 equal the total that all cells expect.
     gathered = np.array([[900, 100, *[0] * 99]])
     assert report.chi_square(gathered, law) == pytest.approx(1)
     assert report.chi_square(10 * gathered, law) < 1e-12
@@ -59,8 +59,8 @@ class TestStatistics:
   "settings",
   [
     "eagle chain:2 block with_replacement 0.5 1.0",
-    # Here laws so sharp were met that float32 could not hold what they are
-    # multiplied with; the traversal was far off (p = 1e-50).
+    # Found in this case: laws so sharp that the factors of the residual left
+    # the range of float32, and the traversal was far off (p = 1e-50).
     "eagle kary:2x2 traversal without_replacement 1.0 1.0",
     "independent kary:2x2 traversal without_replacement 0.5 0.8",
     "independent branching:3,1 traversal_reference top_k 1.0 1.0",

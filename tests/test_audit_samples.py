@@ -33,7 +33,7 @@ def exact(asked):
 
 
 def random_law(V, K, P, seed=0):
-  """Laws of which some tokens are rare."""
+  """Laws with some rare tokens."""
   rng = np.random.default_rng(seed)
   p = np.ones((P, 1))
   for _ in range(K):

@@ -62,7 +62,7 @@ def test_a_template_that_fails(saved, template):
   refused(saved, "chat template")
 
 
-# A draft whose tokens are other texts than the target's.
+# A draft and a target with different texts for the same tokens.
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def draft(whole, tmp_path):
 
 
 def retell(draft, edit):
-  """Edits the draft's tokens: a dict of texts, and the list of added ones."""
+  """Edits the draft's vocabulary and its list of added tokens."""
   path = draft / TOKENS
   raw = json.loads(path.read_text())
   edit(raw["model"]["vocab"], raw["added_tokens"])

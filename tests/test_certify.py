@@ -1,4 +1,4 @@
-"""The certificate passes what is lossless and catches what is not."""
+"""The certificate passes lossless rules and catches lossy ones."""
 
 import dataclasses
 import functools
@@ -108,7 +108,7 @@ def where_q_is_one_hot(shape, proposal, tokens, q, p, eta):
 
 
 class OfAnother(Verifier):
-  """A rule whose stop law is token-level verification's."""
+  """A rule with the stop law of token-level verification."""
 
   def stop_law(self, *draft):
     return VERIFIERS["token_level"].stop_law(*draft)
@@ -117,7 +117,7 @@ class OfAnother(Verifier):
 class Planted(NamedTuple):
   rule: object
   verdict: str = "NOT LOSSLESS"
-  fault: str = ""  # what is said of the contract
+  fault: str = ""  # the reported breach of the contract
   proposal: str = WITHOUT
   shape: tree.Tree = LOPSIDED
 
@@ -179,7 +179,7 @@ PLANTED = {
 }
 
 
-# Of each kind one; `make check` tries all.
+# One fault of each kind; `make check` tries all.
 FEW = ("bonus from p inside", "<=", "accept lies", "a coin in secret")
 FEW += ("another's stop law", "node", "INVALID", "too few thresholds")
 

@@ -118,7 +118,7 @@ BARE = VERIFIERS["token_level_reference"]
 @pytest.fixture
 def cycles(tmp_path):
   content = arrays(count=12, seed=1)
-  # Each cycle of its own item but the last two.
+  # Every cycle has another item, except the last two.
   content["item"] = np.array([*range(11), 10])
   content["tokens"] = np.tile(content["tokens"], (4, 1))
   return replay.load(write(tmp_path / "a.npz", **content))
@@ -151,7 +151,7 @@ def test_a_rule_without_a_stop_law_is_run(cycles):
     made = BARE.decide(*arguments)
     return dataclasses.replace(made, node=made.node + 99)
 
-  # What is no decision is a plain step, as in runs.
+  # Plain decoding makes no decision: a plain step, as in runs.
   own = replay.expected_lengths(far, cycles, coins=2)
   np.testing.assert_array_equal(own, 1)
 

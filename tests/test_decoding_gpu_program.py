@@ -84,8 +84,8 @@ class Case:
     logits = 4 * V * self.batch * (self.config.nodes + 8)
     assert self.program.memory.temp_size_in_bytes < 300e6 + logits
     assert self.program.host_loops == ()
-    # Neither branches nor loops but the one over cycles: the verifier is not
-    # one of those that walk over nodes.
+    # No branch, and no loop except the loop over cycles: the level-parallel
+    # verifier runs, not a walk over nodes.
     assert not any("kConditional" in line for line in self.program.thunks)
 
   @property
@@ -99,7 +99,7 @@ def test_the_kernels_of_a_cycle():
   case.check()
   assert case.loops == 1
   kernels = case.program.kernels_by(STAGES)
-  # As measured; launches are what is lost beside the passes.
+  # Measured counts. Each launch adds time that no forward pass uses.
   assert kernels["draft"] <= 45
   assert kernels["target"] <= 10
   # Two more than before rules had one form for every machine.

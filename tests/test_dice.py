@@ -245,7 +245,7 @@ def test_what_is_left_bounds_the_answer():
   assert found.distance({0: 2 * third, 1: third}) <= found.unexplored
   few = certify.explore(program, budget=3)
   assert few.runs == 3
-  # The first goes on for ever, and is cut off.
+  # The first branch never ends, and is cut off.
   assert few.unexplored == Fraction(1, 4)
   assert sum(few.chances.values()) == Fraction(3, 4)
 
@@ -361,7 +361,7 @@ COPIES = [
 
 @pytest.mark.parametrize("seed", SEEDED)
 def test_what_seeds_a_generator_is_refused(seed):
-  """Draft and target of one noise, as has been a fault."""
+  """Draft and target share their noise: a fault seen in public code."""
   with pytest.raises(certify.ExploreError, match=r"line \d+: .*can come again"):
     certify.explore(lambda: SEEDED[seed]().random() < 0.5)
 
@@ -530,7 +530,7 @@ def test_a_cut_that_the_function_catches_is_a_cut():
     ),
     (catches_all, r"test_dice\.py, line \d+: takes float\(\) of"),
     (looks_in_a_thread, r"takes float\(\) of a random number"),
-    # By what they return, or where that is the same by the generators' states.
+    # Compared by return values; if these agree, by the generators' states.
     (held, "numbers that are not seen"),
     (held_array, "numbers that are not seen"),
     (leaves, "the program fails: .*SystemExit"),
@@ -620,7 +620,7 @@ RULES = {
   ],
 )
 def test_it_and_the_jax_certificate_find_the_same_law(rule, proposal, x64):
-  """The rules of the oracle as programs with dice, on drafts of its own."""
+  """The oracle's rules as programs with dice, on drafts that it draws."""
   tree = tree_lib.parse("chain:2" if rule == "block" else "branching:2,1")
   length = tree.max_depth + 1
   contexts = cases.num_contexts(3, tree.max_depth)

@@ -1,4 +1,4 @@
-"""Programs with torch's random numbers, in the place of which ours stand."""
+"""Programs that draw with torch; certify replaces the random functions."""
 
 import re
 from fractions import Fraction

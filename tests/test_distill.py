@@ -69,7 +69,7 @@ def test_chances_of_a_text_are_those_of_drafting_it(rule, seed):
       ]
     )
     for i, (q, p) in enumerate(along(language, (), tokens)):
-      # The sum over what comes later is 1: count each beginning once.
+      # Continuations sum to 1: count each prefix once.
       first = not any(tokens[i + 1 :])
       log_q, log_p = logs(q), logs(p)
       if share > 0 and first and not tokens[i]:
@@ -128,7 +128,7 @@ def test_a_run_begins_its_cycles_where_visits_say(rule):
 
 @pytest.fixture(autouse=True, scope="module")
 def _kept_programs(tmp_path_factory):
-  """Each training makes its step anew, for which jax would compile anew."""
+  """Keeps compiled programs: each training would compile its step again."""
   runs.keep_programs(str(tmp_path_factory.mktemp("programs")))
   yield
   runs.keep_programs("")
@@ -442,7 +442,7 @@ def test_training_makes_it_longer_and_a_kill_changes_nothing(
   assert ("training", 10) not in seen
   assert weights(tmp_path / "broken") == weights(tmp_path / "whole")
   assert repr(again) == repr(whole)
-  # Better than after one step; and it is what was written, in half precision.
+  # Better than after one step, and equal to the file in half precision.
   before = make(
     pair, tmp_path / "short", dataclasses.replace(how, steps=1), folder
   )

@@ -1,4 +1,4 @@
-"""The tutorials' files run, and their commands print what they say."""
+"""The tutorials' files run, and their commands print the documented text."""
 
 import json
 import pathlib
@@ -43,7 +43,7 @@ def test_a_command_prints_what_the_document_says(document, command, tmp_path):
 
 
 def run_all(commands, folder, path=documents.ROOT, *, numbers=True):
-  """Each ends well, and prints what the document says."""
+  """Each command succeeds and prints its documented output."""
   for command in commands:
     done = documents.run(command, folder, path)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,6 +1,6 @@
 """Every other command and program of the documents runs as it stands.
 
-The tutorials' commands, below which stands what they print, are in
+The tutorials' commands, which are documented with their output, are in
 test_docs.py.
 """
 
@@ -68,7 +68,7 @@ ADDED = {
   r"python -m tv_jax\.main (?!.*(grown|adaptive|tree\.json))": (
     " --config.trees=chain:2"
   ),
-  # Where it is, and another stands before it.
+  # The file, once alone and once with another before it.
   r'python -m tv_jax\.main .*trees="\S+ ((grown|adaptive|tree)[^"]+)"': (
     r" --config.trees=\1"
   ),
@@ -105,7 +105,7 @@ def test_every_command_is_run_by_a_test():
   ("target", "commands"),
   [
     ("run", ["--config=configs/quickstart.py", ":weak"]),
-    # The one file of the model, by its hash, without what it needs.
+    # The model's only file, by its hash, without dependencies.
     (
       "smollm2",
       [

@@ -1,4 +1,4 @@
-"""DSpark and DFlash against what the published code gave."""
+"""DSpark and DFlash against outputs of the published code."""
 
 import json
 import pathlib
@@ -13,14 +13,14 @@ from tv_jax.models import dspark
 
 HEADS = ["vanilla", "gated", "rnn", None]
 
-# What the published code gave (deepseek-ai/DeepSpec at afdfa7c; torch 2.13 on a
-# CPU, float32, transformers 5.23, whose `crop` counts what is removed and was
-# fitted), by kind of head. A tiny random Qwen3 target and a draft were loaded
-# from our files by name, none missing or left over. Of
-# `generate_decoding_sample` with `Qwen3DSparkEvaluator`'s functions at
-# temperature 0, 24 new tokens: `ids`, the prompt among them; `accepted` and
-# `drafted` by cycle; of the first three cycles the logits that were drafted
-# from, and the confidences.
+# Outputs of the published code by kind of head: deepseek-ai/DeepSpec at
+# afdfa7c, torch 2.13 on a CPU, float32, transformers 5.23 (its `crop` takes the
+# number of removed entries; the call was adapted). A tiny random Qwen3 target
+# and a draft were loaded from our files by name, with no tensor missing or left
+# over. `generate_decoding_sample` ran with `Qwen3DSparkEvaluator`'s functions
+# at temperature 0 for 24 new tokens. `ids` includes the prompt. `accepted` and
+# `drafted` have an entry for each cycle. The draft's logits and confidences are
+# kept for the first three cycles.
 FOLDER = pathlib.Path(__file__).parent / "dspark_golden"
 GOLDEN = json.loads(FOLDER.with_suffix(".json").read_text())
 

@@ -1,4 +1,4 @@
-"""Runs with the bundled models: answers, what is kept of them, and speed."""
+"""Runs with the bundled models: answers, stored records, and speed."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ from tv_jax.runs import report, store
 
 
 def config(**fields):
-  """A small grid: one tree, three tasks of which one has second turns."""
+  """A small grid: one tree and three tasks, one with second turns."""
   result = quickstart.get_config()
   result.update(
     {
@@ -38,7 +38,7 @@ def config(**fields):
 
 @pytest.fixture(autouse=True, scope="module")
 def _kept_programs(tmp_path_factory):
-  """Each run loads its models anew, for which jax would compile anew."""
+  """Keeps compiled programs on disk: each run would compile them again."""
   runs.keep_programs(str(tmp_path_factory.mktemp("programs")))
   yield
   runs.keep_programs("")
@@ -179,7 +179,7 @@ def asked_in(tmp_path, *rows, **fields):
   [
     (question(-1), "question_id -1 is not in"),
     (question(1, turns=17), "question 1 has more than 16 turns"),
-    # Two whose checksums end alike.
+    # Two questions with the same end of their checksums.
     (question("q4420602"), "question_id q4420602 would draw as q3985819"),
   ],
 )

@@ -132,7 +132,7 @@ def test_a_plan_takes_nearly_the_most(x64):
 
 @pytest.mark.parametrize("text", ["kary:2x2", "eagle", "adaptive:2,2"])
 def test_gbv_is_for_chains_from_the_root(text):
-  """Of others it says the nearest that is one."""
+  """For an unknown name, the error names the nearest rule."""
   assert not misfit(gbv.rule, tree_lib.parse("chain:3"), PROPOSALS[IID])
   reason = misfit(gbv.rule, tree_lib.parse(text), PROPOSALS[IID])
   nearest = re.search(r'give tree="([^"]+)"', reason)[1]
@@ -147,7 +147,7 @@ def test_a_law_on_the_edge_is_on_one_side_for_all_three(dtype, x64):
   gate, q = gated.gated(0.7), np.array([0.1, 0.2, 0.7, 0.0], dtype)
   scale, at = gate.laws(jnp.asarray(q[[2, 1]]), dtype(0.1), np.ones(2, bool))
   assert (scale[0], at[0, 0], at[0, 1]) == (0, 1, 0)
-  # The certificate's float64 of what a run has in float32.
+  # The certificate computes in float64, a run in float32.
   assert gate.following(q.astype(float), (), 2)[2] == 1
   for key in jax.random.split(jax.random.key(0), 20):
     assert gate.draw(key, jnp.asarray(q, jnp.float32), 1) == 2

@@ -1,4 +1,4 @@
-"""Experiments: what they make of answers that are made by hand."""
+"""Experiments: their tables of answers that are written by hand."""
 
 import itertools
 import re
@@ -32,7 +32,7 @@ def unit(folder, answers, finish=True, **config):
 def planted(
   trees, gains, temperatures=(1.0,), questions=20, rules=test_report.RULES
 ):
-  """Answers in which a rule expects so much more on the same drafts."""
+  """Answers in which a rule gains as planted on the same drafts."""
   rng = np.random.default_rng(1)
   for tree, hot, question, rule in itertools.product(
     trees, temperatures, range(1, questions + 1), rules

@@ -41,7 +41,7 @@ def generate(pair, **options):
 
 
 def spoiled(**fields):
-  """A rule whose decision has other fields, each by a function of the right."""
+  """Returns a rule that changes fields of the right decision."""
 
   def rule(*arguments):
     made = first(*arguments)
@@ -80,7 +80,7 @@ def test_a_broken_model_is_counted_and_said(name):
 
 def test_what_broke_in_a_row_is_not_left_to_its_next_prompt():
   pair, own = sound_pair(), sound_pair().target.params
-  # Longer than what a prompt is padded to, which is written over anyway.
+  # Longer than the padding of a prompt, which is overwritten anyway.
   options = {"verifier": None, "temperature": 0, "max_new_tokens": 24}
   options |= {"ends": (), "batch_size": 1}
   said = tv_jax.generate(pair, [[2, 3]], **options).tokens[0]
@@ -102,7 +102,7 @@ def test_a_broken_rule_is_counted_and_decodes_plainly():
 
 
 def test_a_law_counts_where_something_was_drawn_from_it():
-  """Rows: all sound, the root's law, a node's, that of a node without token."""
+  """Rows: all sound, or a NaN at the root, a node, a node without token."""
 
   def root(*arguments):
     made, p = first(*arguments), arguments[4]
@@ -136,7 +136,7 @@ def test_a_law_counts_where_something_was_drawn_from_it():
 
 @functools.cache
 def draft():
-  """A chain of which the last node could not be drawn, and its laws."""
+  """A chain with a last node that could not be drawn, and its laws."""
   rng = np.random.default_rng(0)
   q, p = rng.dirichlet(np.ones(5), (2, 3)).astype(np.float32)
   return tree_lib.parse("chain:2"), jnp.array([0, 1, INVALID]), q, p

@@ -165,7 +165,7 @@ def test_realised_and_expected_lengths_agree():
 def test_a_trace_has_the_chances_of_its_nodes(proposal):
   """By the whole laws, which `step` gives out.
 
-  That coins, walks and lengths fit is asserted in tests/test_evaluate.py.
+  tests/test_evaluate.py asserts that coins, walks and lengths agree.
   """
   options = {
     "tree": "branching:3,2",

@@ -180,7 +180,7 @@ def test_what_is_no_file_is_refused(tmp_path):
     models.load(tmp_path)
 
 
-# Tokenizers: the same tokens as their families' own.
+# Tokenizers: the same tokens as the families' published tokenizers.
 
 # As the families publish their own tokenizer.json.
 _LLAMA3 = (

@@ -1,4 +1,4 @@
-"""GGUF files as transformers reads them, which has its own way to do it."""
+"""GGUF files give the same model as transformers' reader."""
 
 import os
 import pathlib
@@ -16,9 +16,9 @@ pytestmark = pytest.mark.parity
 
 
 def theirs(path):
-  """What transformers makes of a file, in float32.
+  """The model that transformers reads from a file, in float32.
 
-  As `from_pretrained(.., gguf_file=..)`, which wants accelerate besides.
+  It equals `from_pretrained(.., gguf_file=..)`, which needs accelerate.
   """
   import transformers
   from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
@@ -43,7 +43,7 @@ def theirs(path):
   [
     {},
     {"model_type": "qwen2"},
-    # Of Qwen3 it reads no other head_dim.
+    # transformers reads only one head_dim for Qwen3.
     {"model_type": "qwen3", "head_dim": 128, "tie_word_embeddings": True},
   ],
   ids=["llama", "qwen2", "qwen3"],

@@ -1,4 +1,4 @@
-"""The engine with drafts of one pass: DSpark's heads, and DFlash."""
+"""The engine with single-pass drafts: DSpark's heads, and DFlash."""
 
 import dataclasses
 
@@ -82,7 +82,7 @@ def test_what_the_target_says_of_the_text_is_all_that_is_kept():
     batch.state.caches.draft.length, lengths - 2 + (lengths == 1)
   )
   batch.step()
-  # Of the new tokens the features are still to be read.
+  # The features of the new tokens are still to be read.
   np.testing.assert_array_equal(batch.state.caches.draft.length, lengths - 1)
 
 

@@ -1,4 +1,4 @@
-"""The judge: what it is asked, what is kept of it, and means of ratings."""
+"""The judge: its questions, its stored grades, and means of ratings."""
 
 import http.server
 import json

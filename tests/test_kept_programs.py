@@ -23,7 +23,7 @@ print(json.dumps([folder, result.tokens]))
 
 
 def ask(home):
-  """Generates in a process of its own; returns the folder and the tokens."""
+  """Generates in a new process; returns the folder and the tokens."""
   # The tests' own cache is not a user's.
   dropped = "JAX_COMPILATION_CACHE_DIR"
   kept = {k: v for k, v in os.environ.items() if k != dropped}

@@ -1,4 +1,4 @@
-"""Sweeps: units are what the experiment runs, and what is done is left out."""
+"""Sweeps: units cover the experiment's runs, and finished units are skipped."""
 
 import pathlib
 

@@ -1,6 +1,6 @@
 """Two runs by every engine, through kills: the same bytes as in one process.
 
-Ray and SLURM are real ones, on this machine, with GPUs that are none.
+Ray and SLURM run on this machine, with simulated GPUs.
 """
 
 import os
@@ -47,7 +47,7 @@ def done(folder):
 def same(folder, whole):
   """All is there, and the same to the byte."""
   assert len(units(folder)) == len(done(folder)) == COUNT
-  for unit in units(folder):  # in the order in which they came
+  for unit in units(folder):  # in order of arrival
     theirs = whole / unit.relative_to(folder)
     for name in ("config.json", "items.jsonl"):
       ours = (unit / name).read_bytes().splitlines()

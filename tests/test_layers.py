@@ -26,7 +26,7 @@ def drawn():
   """The rooms of CONTRIBUTING's map, row by row."""
   text = (PACKAGE.parent / "CONTRIBUTING.md").read_text()
   rows = text[text.index("## The house") :]
-  # Rooms stand left of what they are for.
+  # Each row: a room, then the purpose of the room.
   rows = re.findall(r"^    (\S.*?)  ", rows, re.M)
   return [re.findall(r"(\w+)(?:/(?!\w)|\.py)", row) for row in rows]
 
@@ -42,7 +42,7 @@ def test_rooms_import_from_rows_above():
       if own == "__init__" or (first == "tv_jax" and rest[0] == own):
         continue
       above = first != "tv_jax" or row_of[rest[0]] < row_of[own]
-      # Nothing but the models needs flax, and nothing what is beside it.
+      # Only models imports flax; no room imports a folder beside the package.
       if not above or first in BESIDE or (first == "flax") > (own == "models"):
         wrong.append(f"{path}, line {line}: {name}")
   assert not wrong

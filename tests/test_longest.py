@@ -40,7 +40,7 @@ def test_the_longest_lossless_rule(shape, proposal, optimal, x64):
 
 
 def longest_length(tree, every, p):
-  """Of a rule that says of each draft where to end, with what bonus token."""
+  """A rule that gives each draft's accepted node and its bonus token."""
   V, depth = p.shape[1], tree.max_depth
   first = cases.num_contexts(V, depth - 1)  # of the contexts of full depth
   law = {c: np.eye(V**depth)[c - first] for c in range(first, len(p))}
@@ -58,7 +58,7 @@ def longest_length(tree, every, p):
   owned = np.equal.outer(np.arange(len(every.chance)), owners)
   solution = scipy.optimize.linprog(
     -np.array(gains),
-    # At most the target's law, of which the sum is 1: so it is that law.
+    # At most the target's law, and both sum to 1: so they are equal.
     A_ub=np.stack(columns, axis=1),
     b_ub=law[0],
     A_eq=owned.astype(float),

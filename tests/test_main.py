@@ -35,9 +35,9 @@ def flags(cache, pair):
 
 @pytest.fixture(scope="module")
 def finished(flags, tmp_path_factory):
-  """The folder of an undisturbed run, and what it printed."""
+  """The folder of an undisturbed run, and its printed output."""
   above = tmp_path_factory.mktemp("finished")
-  # From another folder: configs are found, and what they import.
+  # From another folder: configs and their imports are found.
   done = run(f"--workdir={above / 'run'}", *flags, cwd=above)
   assert done.returncode == 0, done.stderr
   # Nothing else is said: no warnings of anybody's.

@@ -111,7 +111,7 @@ def times(**fields):
 
 
 def test_what_all_questions_share_is_no_error_of_a_comparison():
-  """Though each question has its own speed: they are compared pair by pair."""
+  """Questions differ in speed, so they are compared pair by pair."""
   base = times()
   assert base.speed.mean == pytest.approx(40 / 3)
   assert base.speed_by_question.mean == pytest.approx(12.5)
@@ -125,7 +125,7 @@ def test_what_all_questions_share_is_no_error_of_a_comparison():
 
 
 def test_the_error_of_a_quotient_is_that_of_many_draws():
-  """Of four sums, beside how far the quotient of such draws is spread."""
+  """The error of a ratio of sums, against the spread of simulated ratios."""
   rng = np.random.default_rng(0)
   item = np.repeat(np.arange(200), 2)
 
@@ -139,7 +139,7 @@ def test_the_error_of_a_quotient_is_that_of_many_draws():
   means = np.array([estimate.mean for estimate in draws])
   error = np.mean([estimate.error for estimate in draws])
   assert error == pytest.approx(means.std(ddof=1), rel=0.05)
-  # The rounds of a question are no draws of their own.
+  # The rounds of a question are not independent draws.
   apart = metrics.quotient(np.arange(400), *np.split(draw(), 2))
   assert apart.error < 0.8 * error
 

@@ -1,6 +1,6 @@
-"""Drafts on features: as published ones compute, load, save, and are refused.
+"""Drafts on features: published outputs, loading, saving, and refusals.
 
-What a draft of one pass computes is in test_dspark_published.py.
+test_dspark_published.py tests the outputs of single-pass drafts.
 """
 
 import dataclasses
@@ -28,13 +28,13 @@ COPIES = {"embed_tokens.weight": "embedding", "lm_head.weight": "unembedding"}
 
 
 def publish(directory, case):
-  """Writes a random draft as published ones are.
+  """Writes a random draft in a published layout.
 
   Args:
-    directory: Where.
+    directory: The folder to write.
     case: A layout of EAGLE-3 heads, "eagle", "dflash", or "dspark" with the
-      kind of its Markov head; and "tied" if the target's embedding is. Such an
-      EAGLE-1 head has no bias.
+      kind of its Markov head; and "tied" if the target's embedding is tied. An
+      EAGLE-1 head for a tied target has no bias.
 
   Returns:
     Its kind, its target, and its tensors.
@@ -78,7 +78,7 @@ def close(ours, theirs):
 
 
 def runner(head):
-  """Runs pairs behind those of a cache: logits, features, and the cache."""
+  """Appends (token, feature) pairs to a cache: logits, features, cache."""
   apply = jax.jit(functools.partial(models.causal_pass, head.module))
 
   def run(tokens, features, cache):
@@ -145,7 +145,7 @@ def test_an_eagle_head_is_its_definition(case, tmp_path):
   close(logits, defined(true[:T])[0])
   close(features, defined(true[:T])[1])
   beside = true[:T].astype(np.float64)
-  for place in range(T, 2 * T):  # drafting makes do with its own
+  for place in range(T, 2 * T):  # drafting uses the head's features
     beside = np.concatenate([beside, features[-1:]])
     logits, features, cache = run(tokens[[place]], features[-1:], cache)
     close(logits[0], defined(beside)[0][-1])
@@ -241,7 +241,7 @@ def test_an_embedding_of_its_own_or_the_targets(layout, tmp_path):
 
 
 def test_a_vocabulary_that_is_the_targets_own(tmp_path):
-  """The published code has d2t then, and does not read it."""
+  """The published code stores d2t in this case, and does not read it."""
 
   def widen(tensors):
     tensors["lm_head.weight"] = np.ones((files.V, files.E), np.float32)

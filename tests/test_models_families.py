@@ -1,4 +1,4 @@
-"""Families: what they read and refuse; one file and one line each."""
+"""Model families: accepted settings and refused."""
 
 import dataclasses
 import functools
@@ -49,7 +49,7 @@ def shape(name, V, E, F, L, H, G, C, tied):
   ids=str,
 )
 def test_the_table_of_tensors_is_the_model(config, count):
-  """Of published sizes, and so of published counts."""
+  """Published sizes give published parameter counts."""
   config = shape(*config)
   weights = loading.weights_of(decoder.Decoder(config)).values()
   names = [name for weight in weights for name in weight.shapes]
@@ -101,7 +101,7 @@ def test_what_would_change_the_model_is_refused(changes, words):
   "model_type", quick.shorter(["qwen3", "llama", "qwen2"])
 )
 def test_outputs_of_layers_are_handed_out(model_type):
-  """An output is what the model that ends there would normalise."""
+  """A layer's output is the input of the final norm of a shorter model."""
   config = checkpoints.tiny(model_type=model_type, num_hidden_layers=3)
   whole, layers = checkpoints.ours(config), (1, decoder.INPUT, 0)
 
@@ -122,7 +122,7 @@ def test_outputs_of_layers_are_handed_out(model_type):
     )
     theirs = run(decoder.Decoder(cut), cut)[1]
     np.testing.assert_allclose(normed, theirs, atol=1e-6)
-  # Programs are told apart by what they run.
+  # Programs differ if their modules differ.
   same = whole.module.clone(outputs=layers)
   assert hash(same) == hash(whole.module.clone(outputs=layers))
   assert same == whole.module.clone(outputs=layers) != whole.module

@@ -1,4 +1,4 @@
-"""Checkpoints: what is written is read; a bad one is refused in one line."""
+"""Checkpoints: reading returns the written model; errors are one line."""
 
 import shutil
 

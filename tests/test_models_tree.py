@@ -27,7 +27,7 @@ def params():
 
 
 def random_tree(rng):
-  """Parents in level order, and who is whose ancestor."""
+  """Parents in level order, and the ancestor matrix."""
   while True:
     parents = [-1]
     for _ in range(N - 1):
@@ -42,7 +42,7 @@ def path_to(ancestors, node):
 
 
 def alone(params, sequence):
-  """Logits and features of one sequence, run with nothing beside it."""
+  """Logits and features of a sequence that is run alone."""
   padded = np.zeros([1, 32], np.int32)  # one program for all lengths
   padded[0, : len(sequence)] = sequence
   cache = caches.empty(CONFIG, 1, SLOTS)
@@ -139,7 +139,7 @@ def test_rows_do_not_depend_on_each_other(params, prefixes):
   after, _, _ = tree_pass(params, poisoned, ancestors, depths, drafts)
   np.testing.assert_array_equal(before[0], after[0])
   np.testing.assert_array_equal(before[2], after[2])
-  # A token that is none (INVALID) gives finite logits.
+  # The INVALID token gives finite logits.
   drafts = np.where(np.arange(N) == 4, -1, drafts)
   logits, _, _ = tree_pass(params, cache, ancestors, depths, drafts)
   assert np.isfinite(logits).all()

@@ -162,5 +162,5 @@ class TestSources:
   def test_what_is_built_in_or_installed_has_none(self):
     for name, thing in {**VERIFIERS, **PROPOSALS}.items():
       assert names.source_hash(thing, name) == ""
-    # Of this file's function, but not of pytest's or jax's.
+    # The trace has this file's function, but no frame of pytest or jax.
     assert names.source_hash(Verifier(decision=lambda: pytest))

@@ -1,4 +1,4 @@
-"""Programs of others: right ones are certified, planted faults are caught."""
+"""User programs: right programs are certified, planted faults are caught."""
 
 import functools
 

@@ -131,7 +131,7 @@ def test_a_file_like_spec_bench_s_has_its_six_tasks(path):
 
 
 def ask(path, *rows):
-  """What is read of each row, without what is the same in all of them."""
+  """The fields of each row that differ between rows."""
   return [
     (one.question_id, one.category, one.turns)
     for one in questions_lib.load_questions(write(path, *rows))

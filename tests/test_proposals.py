@@ -1,7 +1,7 @@
 """How siblings are drawn: the definitions, and awkward laws.
 
-That `draw`, `laws` and `following` of each agree, and that its fields keep
-their promises, is certified.
+The certificate tests that `draw`, `laws` and `following` agree, and that each
+proposal's fields are true.
 """
 
 import dataclasses

@@ -70,7 +70,7 @@ def questions(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-  """Of each pair: the folders of target and draft."""
+  """The folders of target and draft of each pair."""
   folder = tmp_path_factory.mktemp("pairs")
   texts = [
     t for q in questions_lib.load_questions("minibench") for t in q.turns
@@ -93,7 +93,7 @@ def files(tmp_path_factory):
   target, head = pairs["vicuna"]
   legacy(target, **short)
   models.save(head, checkpoints.ours_head(models.load(target)))
-  # A head is no model of its own: its positions are of no account.
+  # A head alone is not a model: its position limit does not matter.
   checkpoints.rewrite(head, bias=None, max_position_embeddings=8)
   target, head = pairs["llama3-eagle3"]
   merged(target, settings=llama3, num_hidden_layers=8, **short)

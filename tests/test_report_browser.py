@@ -29,7 +29,7 @@ CHROMIUM = [
   "--virtual-time-budget=5000",
   "--dump-dom",
 ]
-# A window of any width; what a script in the page says is left in its text.
+# A window of any width; a script leaves its result in the page's text.
 WINDOW = """<pre id="said"></pre>
 <iframe src="page.html#LINK" style="width: WIDTHpx; height: 844px"></iframe>
 <script>
@@ -98,7 +98,7 @@ def shown():
 
 @pytest.fixture
 def ask(shown, tmp_path):
-  """Opens a step of the page, and returns what a script there says."""
+  """Opens a step of the page, and returns a script's result there."""
   header = [str(i) for i in range(10)]
   wide = Table("Wide", [], header, [["a"] + ["1.234 ± 0.567"] * 9])
   text = render(

@@ -18,7 +18,7 @@ from tv_jax.engine.state import trace_of
 from tv_jax.proposals import INVALID
 from tv_jax.replay import recording
 
-# Of several lengths, so that rows end in another order than they began.
+# Prompts differ in length, so that rows do not end in starting order.
 TOKENS = [*PROMPTS, [9, 9], [40, 41], [7] * 9, [33, 2, 1], [47] * 16]
 LIMITS = [24, 1, 9, 17, 3, 24, 2, 0, 12]
 ITEMS = [3, 1, 4, 15, 9, 2, 6, 5, 2**32 - 1]
@@ -31,7 +31,7 @@ def config(kind="independent", **options):
 
 
 def one_by_one(kind, how, prompts=ASKED, size=2):
-  """Each prompt with nobody beside it, in new slots."""
+  """Each prompt alone, in new slots."""
   found = []
   for prompt in prompts:
     batch = Batch(pair(kind), how, size, 16)
@@ -91,9 +91,9 @@ def test_it_is_what_each_prompt_gives_alone(kind, options):
 
 
 def test_a_row_does_not_wait_for_another():
-  """A long answer in one row, and meanwhile all the short ones in the other.
+  """One row decodes a long answer while the other decodes all short answers.
 
-  In batches of two it would be 24 cycles, 6 and 6.
+  Fixed batches of two would need 24, 6 and 6 cycles.
   """
   how = decode_config(pair(), verifier=None, max_new_tokens=24, ends=())
   limits, calls = [24, 6, 6, 6, 6], []

@@ -1,4 +1,4 @@
-"""How many cache slots there are, and what is said where memory is short."""
+"""The number of cache slots, and the message if memory is short."""
 
 import dataclasses
 import functools
@@ -32,8 +32,8 @@ def pair():
 def test_no_slot_is_needed_that_is_not_counted(
   pair, options, fewer, monkeypatch
 ):
-  # Beyond the last slot what is written is moved back, over what is still
-  # read: here of the longest prompt and answer. With so many fewer it is seen.
+  # XLA moves a write beyond the last slot back, over rows that are still read.
+  # The longest prompt and answer need every slot: `fewer` slots change them.
   pair = dataclasses.replace(pair, draft=pair.target)  # whole paths are kept
   texts = [[*range(1, 17)], [5, 3, 2], [7], [1, 2, 3, 4, 5, 6, 7, 8]]
 

@@ -1,4 +1,4 @@
-"""`make smollm2` in little: its file, what it says without one, its runs."""
+"""`make smollm2` in small: its file, its error without the file, its runs."""
 
 import os
 import subprocess

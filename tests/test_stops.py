@@ -54,7 +54,7 @@ def fewest(tokens, stop):
 )
 def test_an_answer_ends_with_the_first_of_the_texts(changes):
   free = answers(**changes)
-  # From the midst of one token to the midst of another; twice in the third.
+  # From inside a token to inside another; twice in the third answer.
   stop = [free.text[0][12:21], free.text[2][5:12], free.text[2][3:7], "qqqq"]
   assert [len(bundled().tokenizer(one).input_ids) > 2 for one in stop][:2]
   held = generate(**changes, stop=stop)

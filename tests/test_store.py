@@ -179,7 +179,7 @@ def resume_torn(filled, tail):
 
 
 def test_torn_tails_of_every_length_are_cut(filled, monkeypatch):
-  # What reaches the disk has its own test; here it would take seconds.
+  # Another test covers fsync; here it would take seconds.
   monkeypatch.setattr(os, "fsync", lambda descriptor: None)
   line = (filled / "items.jsonl").read_bytes().split(b"\n")[2]
   for length in range(len(line) + 1):

@@ -55,7 +55,7 @@ def same(generated, cycles):
   told = [token for own, _ in cycles for token in own]
   assert told == generated.tokens[0]
   assert [len(own) for own, _ in cycles][:-1] == gained[:-1]
-  # What an end cuts off is the bonus token, and drafted ones before it.
+  # An end token cuts off the bonus token and drafted tokens before it.
   assert [drafted for _, drafted in cycles] == [
     min(gain - 1, len(own))
     for gain, (own, _) in zip(gained, cycles, strict=True)

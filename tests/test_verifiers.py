@@ -1,9 +1,9 @@
 """Verification rules against exact arithmetic, the paper's claims, each other.
 
 One table of all rules, proposals and trees (tests/battery.py), and one battery
-of properties; then what the paper claims, and the entry `verify`. That each
-rule is lossless, and that its coins and stop law agree, is certified by
-enumeration in tests/test_certify.py.
+of properties; then the paper's claims, and the entry `verify`.
+tests/test_certify.py certifies by enumeration that each rule is lossless and
+that its coins and stop law agree.
 """
 
 import functools
@@ -74,7 +74,7 @@ def test_oracle_agreement(x64, rule, name):
   "rule", [name for name, case in RULES.items() if case.traced]
 )
 def test_oracle_agreement_on_random_trees(x64, rule):
-  """And on all known ones: the tree is an argument of one program."""
+  """And on all known trees: the tree is an argument of the program."""
   rng, trees = random.Random(5), [*TREES.values()]
   for _ in range(25):
     paths: list[tuple[int, ...]] = [()]
@@ -120,14 +120,14 @@ def test_a_nan_is_a_fault_and_a_plain_step_or_was_not_read(x64, rule, t):
     fault, sound = decided.fault, ~decided.fault
     assert (decided.node[fault] == ROOT).all()
     assert (decided.accept[fault] == NOT_OFFERED).all()
-    # The bonus token then comes from what is finite in the root's law.
+    # The bonus token then comes from the finite part of the root's law.
     p = np.nan_to_num(poisoned_lanes[i].p[:, ROOT])
     total = p.sum(axis=1, keepdims=True)
     plain = np.where(total > 0, p / np.where(total > 0, total, 1), 1 / V)
     np.testing.assert_allclose(
       decided.residual[fault], plain[fault], atol=1e-12, err_msg=place
     )
-    # No fault: the decision is that of the clean laws, NaN or not.
+    # No fault: the decision equals the decision for the clean laws.
     for field in ("node", "residual", "accept"):
       ours, theirs = (getattr(x, field)[sound] for x in (decided, clean))
       np.testing.assert_array_equal(ours, theirs, place)
@@ -165,7 +165,7 @@ def test_float32_takes_no_token_that_the_target_lacks(rule):
   "rule", quick.shorter(["traversal", "token_level", "block", "k_seq"])
 )
 def test_a_nan_is_seen_in_a_vocabulary_of_real_size(rule):
-  """Long rows may be summed by another library than short ones.
+  """XLA may sum long rows with another library than short rows.
 
   XLA gives some sums to YNNPACK on a CPU; its max(NaN, 0) is 0.
   """
@@ -234,7 +234,7 @@ def test_the_oracle_is_lossless(method, proposals, trees):
     target = oracle.target_output_law(parents, language)
     words = {*law, *target}
     error = max(abs(law.get(w, 0) - target.get(w, 0)) for w in words)
-    # K-SEQ's rho is a root of a polynomial, and had by halving.
+    # K-SEQ finds rho, a root of a polynomial, by bisection.
     assert error <= (Fraction(1, 10**15) if method == "k_seq" else 0)
 
 
@@ -266,8 +266,8 @@ def decide_exactly(draft, method, eta):
 def test_lemma_2(x64, rule, proposal):
   """P(accepted at or below the l-th node of the first chain) = p_ini(l).
 
-  Given the first chain down to that node, and on average over all the rest of
-  the tree, what hangs below the node included.
+  The chain down to that node is given. The mean is over the rest of the tree,
+  including everything below the node.
   """
   language = oracle.random_language(random.Random(7), 3, zeros=0.1)
   chances, drafts = all_drafts(FIGURE_1, proposal, language)
@@ -289,9 +289,10 @@ def test_lemma_2(x64, rule, proposal):
 def test_one_step_is_rrsw_on_one_token_more():
   """Appendix: target (g, 1 - sum g), draft (q, 0) on V + 1 tokens.
 
-  A node entered with chance a has g = a p; its children are offered with the
-  thresholds of siblings verified token by token on V + 1 tokens, its own is
-  what the residual leaves on the V tokens, and the bonus token's law the rest.
+  A node entered with chance a has g = a p. Its children have the thresholds of
+  siblings that are verified token by token on V + 1 tokens. The node's own
+  threshold is the residual's mass on the V tokens, and the bonus token has the
+  normalised residual.
   """
   rng, cases = random.Random(3), 0
   below, above = tree_lib.branching([1, 3]), tree_lib.kary(3, 1)

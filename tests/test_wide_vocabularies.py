@@ -1,7 +1,7 @@
-"""Large vocabularies in float64, beside the programs as they are compiled.
+"""Large vocabularies: the compiled float32 programs against float64.
 
-jaxlib 0.10.2 sums some fused programs wrongly on CPUs, of more than 32,768 rows
-(jax issue 39103). None of ours is hit, as long as this holds.
+On CPUs, jaxlib 0.10.2 sums wrongly in some fused programs of more than 32,768
+rows (jax issue 39103). These tests show that no program of ours is affected.
 """
 
 import jax
@@ -18,7 +18,7 @@ from tv_jax.models import causal_pass
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.verifiers import VERIFIERS
 
-# Of float32 sums over V terms; a wrong sum lacks whole blocks of them.
+# The error of float32 sums over V terms; a wrong sum lacks whole blocks.
 NEAR = 1e-4
 PROMPTS = [[1, 2, 3], [70, 5]]
 TEMPERATURE = 0.7
