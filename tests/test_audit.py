@@ -9,7 +9,7 @@ import pytest
 
 from tests import commands, quick
 from tv_jax import drafting
-from tv_jax.certify.engine import cases, exact, report
+from tv_jax.certify.engine import cases, exact, statistics
 from tv_jax.engine import cycle
 from tv_jax.engine.programs import forget_programs
 from tv_jax.verifiers import VERIFIERS
@@ -24,9 +24,9 @@ def case(draft_kind="independent", temperature=0.5, **options):
 def p_value(case, rows=ROWS):
   counts, cycles, faults = cases.count(case, rows, BATCH, seed=7)
   assert counts.sum() == rows
-  assert cycles >= report.FEWEST_CYCLES
+  assert cycles >= statistics.FEWEST_CYCLES
   assert faults == 0
-  return report.chi_square(counts, exact.law(case))
+  return statistics.chi_square(counts, exact.law(case))
 
 
 @pytest.fixture
@@ -44,15 +44,15 @@ def anew():
 class TestStatistics:
   def test_a_hit_where_there_can_be_none_fails(self):
     law = np.array([[0.5, 0.5, 0.0]])
-    assert report.chi_square(np.array([[500, 500, 0]]), law) == 1
-    assert report.chi_square(np.array([[500, 499, 1]]), law) == 0
+    assert statistics.chi_square(np.array([[500, 500, 0]]), law) == 1
+    assert statistics.chi_square(np.array([[500, 499, 1]]), law) == 0
 
   def test_rare_cells_are_pooled(self):
     law = np.array([[0.9, *[0.001] * 100]])
     # 100 hits in a cell that expects 1 equal the total that all cells expect.
     gathered = np.array([[900, 100, *[0] * 99]])
-    assert report.chi_square(gathered, law) == pytest.approx(1)
-    assert report.chi_square(10 * gathered, law) < 1e-12
+    assert statistics.chi_square(gathered, law) == pytest.approx(1)
+    assert statistics.chi_square(10 * gathered, law) < 1e-12
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_the_law_of_what_is_generated(settings):
     top_p=float(top_p),
   )
   assert p_value(chosen) > 1e-3
-  assert exact.drift(chosen, rows=4) < report.LARGEST_DRIFT
+  assert exact.drift(chosen, rows=4) < statistics.LARGEST_DRIFT
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_the_law_where_an_unsure_draft_stops(shape, verifier, proposal):
     for stop in (0.0, 0.6)
   )
   assert p_value(chosen) > 1e-3
-  assert exact.drift(chosen, rows=16) < report.LARGEST_DRIFT
+  assert exact.drift(chosen, rows=16) < statistics.LARGEST_DRIFT
   cycles = [cases.count(x, BATCH, BATCH, 7)[1] for x in (whole, chosen)]
   assert cycles[0] < 0.95 * cycles[1]  # it does stop
 
@@ -161,7 +161,7 @@ def forgets(right):
   return Forgets
 
 
-LARGE_DRIFT = 10 * report.LARGEST_DRIFT
+LARGE_DRIFT = 10 * statistics.LARGEST_DRIFT
 
 
 @pytest.mark.usefixtures("anew")
@@ -210,8 +210,10 @@ class TestPlanted:
 
 
 def test_the_verdict_names_what_is_wrong():
-  good = report.Row("independent chain:2 block top_k 1 1", 0.3, 4.0, 0, 1e-6)
-  assert report.failures(good, 1) == []
+  good = statistics.CaseResult(
+    "independent chain:2 block top_k 1 1", 0.3, 4.0, 0, 1e-6
+  )
+  assert statistics.failures(good, 1) == []
   for wrong, words in [
     ({"p_value": 1e-5}, "NOT THE TARGET'S LAW"),
     ({"cycles": 2.9}, "shallower tree"),
@@ -219,10 +221,10 @@ def test_the_verdict_names_what_is_wrong():
     ({"drift": 0.1}, "NOT THOSE OF THE TEXT"),
     ({"drift": float("nan")}, "NOT THOSE OF THE TEXT"),
   ]:
-    (line,) = report.failures(good._replace(**wrong), 1)
+    (line,) = statistics.failures(good._replace(**wrong), 1)
     assert words in line
   crowd = [good._replace(p_value=p) for p in np.linspace(0.1, 0.3, 40)]
-  assert report.uniform(crowd) < report.LEVEL
+  assert statistics.uniform(crowd) < statistics.LEVEL
 
 
 @pytest.mark.long
@@ -246,11 +248,9 @@ def test_the_command():
   ("flags", "words"),
   quick.shorter(
     [
-      (["--write=docs"], "it is there already"),
       (["--draft_kinds=medusa"], "draft 'medusa': not one of independent,"),
       (["--top_p=1.5"], "--top_p=1.5"),
       (["--samples=x.jsonl"], "give --model"),
-      (["--write=x", "--rows=3"], "--rows: is of our own engine's audit"),
     ]
   ),
 )

@@ -9,27 +9,40 @@ import numpy as np
 import pytest
 
 import tv_jax
+from examples import hard_models
 from tests import commands, documents, quick
-from tv_jax.certify.samples import checkpoint, evidence, law
+from tv_jax import models
+from tv_jax.certify import samples
+from tv_jax.edge import reading
 
-DOCUMENT = documents.DOCS / "audit-any-engine.md"
+DOCUMENT = documents.DOCS / "audit.md"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
   folder = tmp_path_factory.mktemp("hard")
-  checkpoint.write(folder, vocabulary=4, seed=0)
+  hard_models.write(folder)
   return folder
 
 
 @pytest.fixture(scope="module")
-def asked(folder):
-  return law.read_asked(folder)
+def target(folder):
+  return models.load(folder / "target", "float32")
+
+
+def read_prompts(folder):
+  lines = reading.json_lines(folder / "prompts.jsonl")
+  return [raw["prompt"] for _, _, raw in lines]
 
 
 @pytest.fixture(scope="module")
-def exact(asked):
-  return law.law(asked.target, asked.prompts, 3)
+def prompts(folder):
+  return read_prompts(folder)
+
+
+@pytest.fixture(scope="module")
+def exact(target, prompts):
+  return samples.law(target, prompts, 3)
 
 
 def random_law(V, K, P, seed=0):
@@ -39,13 +52,17 @@ def random_law(V, K, P, seed=0):
   for _ in range(K):
     chances = rng.dirichlet(np.full(V, 0.7), size=p.shape)
     p = (p[..., None] * chances).reshape(P, -1)
-  return p
+  return p.reshape(P, *[V] * K)
+
+
+def digits(code, V, K):
+  return [*map(int, np.unravel_index(code, (V,) * K))]
 
 
 def draw(rng, p, shape):
   """Prompts in turn, and a sequence after each."""
   which = np.broadcast_to(np.arange(shape[-1]) % len(p), shape)
-  edges = p.cumsum(axis=1)[which][..., :-1]
+  edges = p.reshape(len(p), -1).cumsum(axis=1)[which][..., :-1]
   return which, (rng.random((*shape, 1)) > edges).sum(axis=-1)
 
 
@@ -57,36 +74,37 @@ def write(path, rows):
 
 def write_draws(path, p, n, seed=0):
   which, codes = draw(np.random.default_rng(seed), p, (n,))
-  K = evidence.depth(p, 4)
-  rows = [evidence.digits(code, 4, K) for code in codes.tolist()]
+  rows = [digits(code, 4, p.ndim - 1) for code in codes.tolist()]
   return write(path, zip(which.tolist(), rows, strict=True))
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
-def test_the_law_is_the_product_of_the_softmaxes(asked, temperature):
-  made = law.law(asked.target, asked.prompts, 3, temperature=temperature)
-  for own, prompt in zip(made, asked.prompts, strict=True):
-    for code, chance in enumerate(own):
-      text = [*prompt, *evidence.digits(code, 4, 3)]
+def test_the_law_is_the_product_of_the_softmaxes(target, prompts, temperature):
+  made = samples.law(target, prompts, 3, temperature=temperature)
+  for own, prompt in zip(made, prompts, strict=True):
+    for code, chance in enumerate(own.ravel()):
+      text = [*prompt, *digits(code, 4, 3)]
       if code % 5 == 0:  # each is a pass of its own
-        logits = np.asarray(asked.target.logits([text]), np.float64)[0]
+        logits = np.asarray(target.logits([text]), np.float64)[0]
         laws = np.exp(logits / temperature)
         laws /= laws.sum(axis=1, keepdims=True)
         at = range(len(prompt), len(text))
         wanted = math.prod(laws[i - 1, text[i]] for i in at)
         assert chance == pytest.approx(wanted, rel=1e-4, abs=1e-9)
-  np.testing.assert_allclose(made.sum(axis=1), 1, rtol=1e-12)
+  np.testing.assert_allclose(made.sum(axis=(1, 2, 3)), 1, rtol=1e-12)
 
 
-def test_what_is_written_is_hard_and_loads_as_others_do(folder, asked):
+def test_what_is_written_is_hard_and_loads_as_others_do(
+  folder, target, prompts
+):
   pair = tv_jax.load(folder / "draft", folder / "target")
   assert pair.ends == ()
-  first = law.law(asked.target, asked.prompts, 1)
+  first = samples.law(target, prompts, 1)
   np.testing.assert_array_equal(first[:, 0], first[:, 1])  # a tie
   peaked, flat, unlike = first
   assert peaked.max() > 0.9
   assert flat.max() < 0.3
-  draft = law.law(pair.draft, asked.prompts, 1)
+  draft = samples.law(pair.draft, prompts, 1)
   assert np.abs(draft[2] - unlike).sum() / 2 > 0.8
   for line in (folder / "prompts.jsonl").read_text().splitlines():
     raw = json.loads(line)
@@ -100,8 +118,8 @@ def test_a_bet_is_fair_exactly_whatever_came_before(V, K, n):
   p, most = random_law(V, K, 2), V**K
   which = np.arange(n) % 2
   every = np.array([*itertools.product(range(most), repeat=n)])
-  all_of = np.broadcast_to(which, every.shape)
-  grown = np.exp(evidence.wealth(p, V, all_of, every))
+  grown = np.exp([samples.wealth(p, which, codes) for codes in every])
+  p = p.reshape(2, -1)
   np.testing.assert_allclose(p[0] @ grown[:: len(every) // most, 0], 1)
   after, before = (grown[:, i].reshape(-1, most) for i in (-1, -2))
   np.testing.assert_allclose(after @ p[which[-1]], before[:, 0], rtol=1e-9)
@@ -110,7 +128,7 @@ def test_a_bet_is_fair_exactly_whatever_came_before(V, K, n):
 def test_what_cannot_be_convicts_at_once():
   p = np.array([[0.5, 0.5, 0.0]])
   codes = np.array([0, 1, 2, 0])
-  grown = evidence.wealth(p, 3, 0 * codes, codes)
+  grown = samples.wealth(p, 0 * codes, codes)
   assert np.isfinite(grown[:2]).all()
   assert np.isinf(grown[2:]).all()
 
@@ -121,6 +139,7 @@ def most_by_chance(share, runs):
 
 def planted(p, off):
   """An engine that is off by this TV: half of the mass comes more often."""
+  p = p.reshape(len(p), -1)
   more = np.zeros(p.shape, bool)
   for row, own in zip(more, p, strict=True):
     order = np.argsort(own)
@@ -135,13 +154,12 @@ def test_the_bound_holds_at_all_looks(runs, off):
   """At 0.8, over all looks at once."""
   p = random_law(3, 2, 2)
   which, codes = draw(np.random.default_rng(3), planted(p, off), (runs, 400))
-  sizes = [samples for samples, _ in evidence.looks(400, 0.8)]
-  assert sizes[0] == evidence.FIRST
+  sizes = [100, 125, 157, 196, 245, 306, 382]
   below = np.zeros(runs, bool)
   for i, (asks, gave) in enumerate(zip(which, codes, strict=True)):
     for n in sizes:
-      samples, upper = evidence.upper_bound(p, asks[:n], gave[:n], 0.8)
-      assert samples == n
+      used, upper = samples.upper_bound(p, asks[:n], gave[:n], 0.8)
+      assert used == n
       below[i] |= upper < off
   assert below.mean() <= most_by_chance(0.2, runs)
 
@@ -153,10 +171,10 @@ def test_a_fault_is_found_where_it_is(exact):
   engine[1, 5] *= 0.5
   engine[1, 5] += 0.5 * hot / hot.sum() * exact.reshape(3, 16, 4)[1, 5].sum()
   counts = np.rint(engine.reshape(exact.shape) * 20_000).astype(int)
-  odd = evidence.worst(exact, 4, counts)
+  odd = samples.worst(exact, counts)
   assert (odd.prompt, odd.tokens[:2]) == (1, (1, 1))
-  assert odd.seen == counts[1, 20 + odd.tokens[2]]
-  assert odd.chance == exact[1, 20 + odd.tokens[2]]
+  assert odd.seen == counts[1, 1, 1, odd.tokens[2]]
+  assert odd.chance == exact[1, 1, 1, odd.tokens[2]]
   assert odd.of == pytest.approx(20_000, abs=40)
 
 
@@ -171,21 +189,21 @@ def test_a_fault_is_found_where_it_is(exact):
     ('{"prompt": 0, "tokens": [0, 1]}', "has 2 tokens, not 3: let the engine"),
   ],
 )
-def test_a_wrong_line_is_named(asked, tmp_path, text, told):
+def test_a_wrong_line_is_named(prompts, tmp_path, text, told):
   path = tmp_path / "samples.jsonl"
   path.write_text(text)
   with pytest.raises(ValueError, match=re.escape(told)) as caught:
-    law.read_samples(path, asked, 3)
+    samples.read(path, prompts, 4, 3)
   assert str(path) in str(caught.value)
   assert "\n" not in str(caught.value)
 
 
-def test_prompts_given_again_are_named(asked, tmp_path):
-  rows = [(0, [*asked.prompts[0], 1, 2, 3])] * 20
+def test_prompts_given_again_are_named(prompts, tmp_path):
+  rows = [(0, [*prompts[0], 1, 2, 3])] * 20
   path = write(tmp_path / "samples.jsonl", rows)
   with pytest.raises(ValueError, match="begin with their prompt"):
-    law.read_samples(path, asked, 3)
-  found = law.read_samples(write(path, rows[:19]), asked, 3)
+    samples.read(path, prompts, 4, 3)
+  found = samples.read(write(path, rows[:19]), prompts, 4, 3)
   assert len(found[1]) == 19
 
 
@@ -209,9 +227,9 @@ def audit(*flags):
     ]
   ),
 )
-def test_the_verdict(folder, asked, tmp_path, engine, flags, status, verdict):
-  model = tv_jax.load(folder / "draft", folder / "target")
-  drawn = law.law(getattr(model, engine), asked.prompts, 2)
+def test_the_verdict(folder, prompts, tmp_path, engine, flags, status, verdict):
+  model = models.load(folder / engine, "float32")
+  drawn = samples.law(model, prompts, 2)
   path = write_draws(tmp_path / "samples.jsonl", drawn, 900)
   given = [f"--samples={path}", f"--model={folder}", "--tokens=2", *flags]
   done = audit(*given)
@@ -224,15 +242,13 @@ def test_the_verdict(folder, asked, tmp_path, engine, flags, status, verdict):
 def test_our_engine_and_the_commands_of_the_document(tmp_path):
   """What they write is what our own engine, too, is tried with."""
   text = DOCUMENT.read_text()
-  begin = r"(?=python -m )"
+  begin = r"(?=python -m .*hard)"
   writes, looks, _ = documents.commands_of(text, begin)
   done = documents.run(writes, tmp_path)
   assert done.returncode == 0, done.stderr
-  hard = tmp_path / "hard"
-  told = (hard / "README.md").read_text()
-  assert told in done.stdout
   again = documents.run(writes, tmp_path)
   assert again.returncode == 2
+  assert "give a new folder" in again.stderr
   documents.write_files(text, tmp_path)
   ours = "python ours.py hard 400 > samples.jsonl"
   done = documents.run(documents.Command(ours, ""), tmp_path)
@@ -240,11 +256,12 @@ def test_our_engine_and_the_commands_of_the_document(tmp_path):
   done = documents.run(looks, tmp_path)
   assert done.returncode == 3, done.stdout + done.stderr
   assert "NOT CLEAR YET" in done.stdout
-  asked = law.read_asked(hard)
-  samples = law.read_samples(tmp_path / "samples.jsonl", asked, 3)
-  assert len(samples[1]) == 1200
-  exact = law.law(asked.target, asked.prompts, 3)
-  assert evidence.wealth(exact, 4, *samples).max() < math.log(1000)
+  prompts = read_prompts(tmp_path / "hard")
+  found = samples.read(tmp_path / "samples.jsonl", prompts, 4, 3)
+  assert len(found[1]) == 1200
+  target = models.load(tmp_path / "hard" / "target", "float32")
+  exact = samples.law(target, prompts, 3)
+  assert samples.wealth(exact, *found).max() < math.log(1000)
 
 
 # As in 47932 of their issues, but in the drafts of a model: tokens are drawn by
@@ -283,7 +300,7 @@ TOP_P = '"top_p": 1.0'
   ],
 )
 def test_transformers_generation(
-  folder, asked, tmp_path, changes, rounds, temperature, lossless
+  folder, target, prompts, tmp_path, changes, rounds, temperature, lossless
 ):
   program = documents.files_of(DOCUMENT.read_text())["engine"]
   given = changes | {
@@ -297,8 +314,8 @@ def test_transformers_generation(
   told = f"python engine.py {folder} {rounds} > samples.jsonl"
   done = documents.run(documents.Command(told, ""), tmp_path)
   assert done.returncode == 0, done.stderr
-  exact = law.law(asked.target, asked.prompts, 3, temperature=temperature)
-  found = law.read_samples(tmp_path / "samples.jsonl", asked, 3)
+  exact = samples.law(target, prompts, 3, temperature=temperature)
+  found = samples.read(tmp_path / "samples.jsonl", prompts, 4, 3)
   assert len(found[1]) == 3 * rounds
-  highest = evidence.wealth(exact, 4, *found).max()
+  highest = samples.wealth(exact, *found).max()
   assert (highest < math.log(1000)) == lossless

@@ -16,6 +16,7 @@ import pytest
 import tv_jax
 from tests import checkpoints, commands, oracle, quick
 from tv_jax import distill, drafting, models, runs
+from tv_jax.certify.engine import passes
 from tv_jax.distill import (
   chances,
   data,
@@ -26,7 +27,6 @@ from tv_jax.distill import (
 )
 from tv_jax.distill import text as texts
 from tv_jax.distill.distilling import Training
-from tv_jax.drafting import passes
 from tv_jax.drafting.drafter import Committed
 from tv_jax.edge import disk
 from tv_jax.models import mask, sharding
@@ -181,9 +181,10 @@ def test_levels_are_those_of_the_drafter_at_each_root(kind, monkeypatch):
       known = chances.Known.of(params, draft.config).columns(logits[0, 0])
       np.testing.assert_allclose(level.logits[0, w], known, atol=1e-4)
       sure = drafter.confidence(state)
-      assert (sure is None) == (level.sure is None)
+      assert (sure is None) == (level.confidence is None)
       if sure is not None:
-        np.testing.assert_allclose(level.sure[0, w], sure[0, 0], atol=1e-4)
+        theirs = np.asarray(sure[0, 0])
+        np.testing.assert_allclose(level.confidence[0, w], theirs, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", quick.shorter([*drafts.KINDS][::-1]))

@@ -35,7 +35,7 @@ ELSEWHERE = {
   r"python -m tv_jax\.audit": "test_audit, with fewer rows",
   r"python -m examples\.faults": "test_gallery",
   r"python -m tv_jax\.certify --program=.*": "test_programs",
-  r"python -m tv_jax\.audit --.*|python (engine|ours)\.py .*": (
+  r"python (-m (tv_jax\.audit|examples\.hard_models)|(engine|ours)\.py) .*": (
     "test_audit_samples"
   ),
   r"python -m benchmarks\..*": "test_a_benchmark_runs, with fewer questions",
@@ -168,7 +168,7 @@ def programs():
     )
     if not re.match(r"# (\w+)\.py(, continued)?\n", block)
     # Other programs': test_cycles has it, and test_audit_samples.
-    and path.name not in ("replay.md", "audit-any-engine.md")
+    and path.name not in ("replay.md", "audit.md")
   ]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tv_jax.drafting import passes
+from tv_jax.certify.engine import passes
 from tv_jax.models import dspark
 
 HEADS = ["vanilla", "gated", "rnn", None]
@@ -61,10 +61,10 @@ def test_published_numbers_are_ours(head):
     np.testing.assert_allclose(ours, theirs, atol=3e-5)
     drafted = [row["drafted"][i][depth] for row, i in cycles]
     assert ours.argmax(axis=1).tolist() == drafted
-    assert (level.sure is None) == (head is None)
+    assert (level.confidence is None) == (head is None)
     if head:
       theirs = [row["confidence"][i][depth] for row, i in cycles]
-      np.testing.assert_allclose(level.sure[:, 0], theirs, atol=1e-5)
+      np.testing.assert_allclose(level.confidence[:, 0], theirs, atol=1e-5)
 
 
 @pytest.mark.long

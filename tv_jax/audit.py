@@ -1,24 +1,28 @@
-"""Audits the engine end to end: `python -m tv_jax.audit --help`.
+"""Audits an engine end to end: `python -m tv_jax.audit --help`.
 
-Decodes many rows with tiny random models, and tests the law of their first
-tokens against the target's, enumerated; by every rule, proposal, tree and
-temperature. A certificate (`tv_jax.certify`) is about a rule; this is about all
-that is around it: prompts, caches, catching up, commits, keys, the bonus token.
+Decodes many rows with tiny random models and tests the distribution of their
+first tokens against the target's, which is enumerated, for every rule,
+proposal, tree and temperature. A certificate (`tv_jax.certify`) covers a rule
+alone. This test covers the engine as well: prompts, caches, commits, random
+keys and the bonus token.
 
-With --write and --samples it audits any engine, from what that engine gave.
+With --samples it tests the samples of any other engine (docs/audit.md).
 """
 
 import itertools
+import math
+import pathlib
 import zlib
 
+import numpy as np
 from absl import flags
 
+from tv_jax import models, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax import verifiers
-from tv_jax.certify.engine import cases, exact, report
-from tv_jax.certify.samples import command
+from tv_jax.certify import samples
+from tv_jax.certify.engine import cases, exact, statistics
 from tv_jax.drafting import KINDS
-from tv_jax.edge import cli
+from tv_jax.edge import cli, reading
 from tv_jax.edge.names import raised, split
 from tv_jax.proposals import PROPOSALS
 from tv_jax.proposals import resolve as resolve_proposal
@@ -37,43 +41,53 @@ _TREES = flags.DEFINE_string(
 _KINDS = flags.DEFINE_string(
   "draft_kinds", "independent eagle", "Kinds of draft."
 )
-_TEMPERATURES = flags.DEFINE_string("temperatures", "0.5 1", "Above 0.")
-_TOP_P = flags.DEFINE_string("top_p", "1 0.8", "Truncations of both laws.")
+_TEMPERATURES = flags.DEFINE_string(
+  "temperatures", None, "Above 0. Default: 0.5 and 1; with --samples 1."
+)
+_TOP_P = flags.DEFINE_string(
+  "top_p", None, "Truncations. Default: 1 and 0.8; with --samples 1."
+)
 _ROWS = flags.DEFINE_integer("rows", 200_000, "Rows decoded in each case.", 1)
-_SEED = flags.DEFINE_integer("seed", 0, "Of all draws.", 0)
-flags.adopt_module_key_flags(command)
+_SEED = flags.DEFINE_integer("seed", 0, "Seed of all draws.", 0)
+_SAMPLES = flags.DEFINE_string(
+  "samples", None, "A file of another engine's samples, to test instead."
+)
+_MODEL = flags.DEFINE_string(
+  "model", None, "With --samples: the folder with target/ and prompts.jsonl."
+)
+_TOKENS = flags.DEFINE_integer(
+  "tokens", None, "With --samples: how many new tokens are tested.", 1
+)
+_WITHIN = flags.DEFINE_float(
+  "within", 0.02, "With --samples: the TV that is lossless.", 1e-6, 0.5
+)
 _BATCH = 4_000  # rows decoded together
+_CONFIDENCE = 0.99  # of each verdict about samples
+_UNCLEAR = 3  # the exit status if samples are too few
 
 
 def main() -> int:
-  """Prints a line for each case; 1 if one fails."""
-  if command.asked():
-    for flag in (_VERIFIERS, _PROPOSALS, _TREES, _KINDS, _ROWS):
-      if flags.FLAGS[flag.name].present:
-        raise ValueError(f"--{flag.name}: is of our own engine's audit alone")
-    temperature, top_p = (
-      float(flag.value) if flags.FLAGS[flag.name].present else 1.0
-      for flag in (_TEMPERATURES, _TOP_P)
-    )
-    return command.run(temperature=temperature, top_p=top_p, seed=_SEED.value)
+  """Prints a line for each case; returns 1 if one fails."""
+  if _SAMPLES.value:
+    return _audit_samples(_SAMPLES.value)
   plan, rows, drifts = _plan(), [], {}
   for names, case in plan:
-    # Draws of its own for each case: the p-values are then independent.
+    # Each case has its own draws, so that the p-values are independent.
     seed = zlib.crc32(f"{_SEED.value} {' '.join(names)}".encode())
     size = min(_BATCH, _ROWS.value)
     try:
       if names[:2] not in drifts:
         drifts[names[:2]] = exact.drift(case)
       counts, cycles, faults = cases.count(case, _ROWS.value, size, seed)
-    except Exception as error:  # whatever a stranger's rule raises
+    except Exception as error:  # a user's rule may raise anything
       raise ValueError(f"{' '.join(names)}: {raised(error)}") from error
-    p_value = report.chi_square(counts, exact.law(case))
+    p_value = statistics.chi_square(counts, exact.law(case))
     row = " ".join(names), p_value, cycles, faults, drifts[names[:2]]
-    rows.append(report.Row(*row))
+    rows.append(statistics.CaseResult(*row))
     print(f"{len(rows)}/{len(plan)} {rows[-1]}", flush=True)
-  failures = [x for row in rows for x in report.failures(row, len(rows))]
-  least, uniform = min(row.p_value for row in rows), report.uniform(rows)
-  if len(rows) >= 20 and uniform < report.LEVEL:
+  failures = [x for row in rows for x in statistics.failures(row, len(rows))]
+  least, uniform = min(row.p_value for row in rows), statistics.uniform(rows)
+  if len(rows) >= 20 and uniform < statistics.LEVEL:
     failures.append(f"the p-values are not uniform: p = {uniform:.1e}")
   print(
     f"{len(rows)} cases of {_ROWS.value:,} rows: the least p-value is"
@@ -85,25 +99,20 @@ def main() -> int:
   return int(bool(failures))
 
 
-def _plan() -> list[tuple[tuple[str, ...], cases.Case]]:
-  """Returns the cases by name; those that share a program stand together."""
-  rules, drawn, trees, drafts = (
+def _plan() -> list[tuple[tuple[str, ...], cases.EngineCase]]:
+  """Returns the cases by name; those that share a program are adjacent."""
+  rules, drawn, trees, kinds = (
     split(flag.value) for flag in (_VERIFIERS, _PROPOSALS, _TREES, _KINDS)
   )
   rules = {name: verifiers.resolve(name) for name in rules}
   drawn = {name: resolve_proposal(name) for name in drawn}
   trees = {text: tree_lib.parse(text) for text in trees}
-  if unknown := {*drafts} - {*KINDS}:
+  if unknown := {*kinds} - {*KINDS}:
     raise ValueError(f"draft {min(unknown)!r}: not one of {', '.join(KINDS)}")
-  temperatures = [float(x) for x in split(_TEMPERATURES.value)]
-  top_ps = [float(x) for x in split(_TOP_P.value)]
-  if min(temperatures) <= 0:
-    raise ValueError(f"--temperatures={_TEMPERATURES.value}: give above 0")
-  if not 0 < min(top_ps) <= max(top_ps) <= 1:
-    raise ValueError(f"--top_p={_TOP_P.value}: give numbers in (0, 1]")
+  temperatures, top_ps = _truncations("0.5 1", "1 0.8")
   plan = []
   for shape, kind, rule, proposal, top_p, temperature in itertools.product(
-    trees, drafts, rules, drawn, top_ps, temperatures
+    trees, kinds, rules, drawn, top_ps, temperatures
   ):
     if verifiers.misfit(rules[rule], trees[shape], drawn[proposal]):
       continue
@@ -120,6 +129,57 @@ def _plan() -> list[tuple[tuple[str, ...], cases.Case]]:
   if not plan:
     raise ValueError("nothing to audit: no rule is defined on these trees")
   return plan
+
+
+def _truncations(temperatures: str, top_p: str) -> list[list[float]]:
+  """Returns the temperatures and top-p values, with defaults."""
+  temperatures = _TEMPERATURES.value or temperatures
+  top_p = _TOP_P.value or top_p
+  found = [[float(x) for x in split(text)] for text in (temperatures, top_p)]
+  if min(found[0]) <= 0:
+    raise ValueError(f"--temperatures={temperatures}: give above 0")
+  if not 0 < min(found[1]) <= max(found[1]) <= 1:
+    raise ValueError(f"--top_p={top_p}: give numbers in (0, 1]")
+  return found
+
+
+def _audit_samples(path: str) -> int:
+  """Prints what samples show; 0 lossless, 1 not lossless, 3 not clear yet."""
+  if _MODEL.value is None:
+    raise ValueError("--samples: give --model, the folder of target/")
+  folder = pathlib.Path(_MODEL.value).expanduser()
+  prompts = [
+    raw["prompt"] for _, _, raw in reading.json_lines(folder / "prompts.jsonl")
+  ]
+  target = models.load(folder / "target", "float32")
+  (temperature, *_), (top_p, *_) = _truncations("1", "1")
+  V, within = target.config.vocab_size, _WITHIN.value
+  K = _TOKENS.value or samples.usual_tokens(V)
+  law = samples.law(target, prompts, K, temperature=temperature, top_p=top_p)
+  which, codes = samples.read(path, prompts, V, K)
+  wealth = samples.wealth(law, which, codes) / math.log(10)
+  used, bound = samples.upper_bound(law, which, codes, _CONFIDENCE)
+  odd = samples.worst(law, samples.count(law, which, codes))
+  print(
+    f"samples  {len(codes):,}: {K} tokens after {len(prompts)} prompts,"
+    f" {law.size:,} sequences; temperature {temperature:g}, top-p {top_p:g}\n"
+    f"wealth   10^{wealth.max():.1f} after {wealth.argmax() + 1:,} samples,"
+    f" 10^{wealth[-1]:.1f} at the end; 10^2 convicts\n"
+    f"TV       {bound:.4f} or less (the first {used:,} samples)\n"
+    f"worst    after prompt {odd.prompt}, {' '.join(map(str, odd.tokens))} came"
+    f" {odd.seen:,} times of {odd.of:,}, expected {odd.of * odd.chance:,.1f}"
+  )
+  rejected = np.flatnonzero(wealth >= -math.log10(1 - _CONFIDENCE))
+  clear = f"clear after {rejected[0] + 1:,} samples" if len(rejected) else ""
+  if bound <= within:
+    status, verdict = 0, f"LOSSLESS, within TV {within:g}"
+    verdict += f"; it is not exact, {clear}" if clear else ""
+  elif clear:
+    status, verdict = 1, f"NOT LOSSLESS: {clear}"
+  else:
+    status, verdict = _UNCLEAR, "NOT CLEAR YET: give more samples"
+  print(f"verdict  {verdict} (confidence {_CONFIDENCE:g})")
+  return status
 
 
 if __name__ == "__main__":

@@ -23,8 +23,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from tv_jax.certify.engine import passes
 from tv_jax.distill.data import Rows
-from tv_jax.drafting import passes
 from tv_jax.models import Config
 
 RULES = ("token_level", "traversal")
@@ -150,5 +150,5 @@ def along(
     after = prefix.longer(
       known.chance(log_p, token), known.chance(log_q, token)
     )
-    yield Step(place, log_p, log_q, level.sure, prefix, after)
+    yield Step(place, log_p, log_q, level.confidence, prefix, after)
     prefix = after

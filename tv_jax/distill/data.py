@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tv_jax.certify.engine import passes
 from tv_jax.distill.text import Conversation, about_target
-from tv_jax.drafting import passes
 from tv_jax.edge import disk
 from tv_jax.engine.pair import Pair
 from tv_jax.models import Model

@@ -16,13 +16,13 @@ import jax
 import numpy as np
 
 from tv_jax import probs
+from tv_jax.certify.engine import passes
 from tv_jax.distill import data, drafts, learning, scoring, training
 from tv_jax.distill import text as texts
 from tv_jax.distill.chances import Known
 from tv_jax.distill.data import Shape
 from tv_jax.distill.scoring import Scores
 from tv_jax.distill.text import Conversation, Writing, option
-from tv_jax.drafting import passes
 from tv_jax.edge import checks, disk, reading
 from tv_jax.engine.pair import Pair
 from tv_jax.models import Model

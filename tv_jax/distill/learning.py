@@ -9,9 +9,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from tv_jax.certify.engine import passes
 from tv_jax.distill.chances import along, overlap
 from tv_jax.distill.data import Rows, Shape
-from tv_jax.drafting import passes
 from tv_jax.models import decoder
 
 # So much is added of what teaches a draft to say how sure it is.

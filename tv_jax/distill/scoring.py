@@ -21,10 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import probs
+from tv_jax.certify.engine import passes
 from tv_jax.distill.chances import RULES, Known, along
 from tv_jax.distill.data import Rows, Shape, usable
 from tv_jax.distill.text import Conversation
-from tv_jax.drafting import passes
 from tv_jax.edge import checks
 from tv_jax.engine.config import COLDEST_DRAFT
 from tv_jax.engine.pair import Pair

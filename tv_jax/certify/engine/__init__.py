@@ -1,1 +1,1 @@
-"""Whether whole generations have the target's law: the engine, end to end."""
+"""Tests whether generated texts have the target's distribution."""

@@ -1,4 +1,4 @@
-"""Tiny pairs of models, and many rows of tokens decoded with them.
+"""Tiny pairs of models, and the counts of what the engine decodes with them.
 
 Axes: B batch, N nodes, V vocabulary.
 """
@@ -29,11 +29,12 @@ from tv_jax.models.config import Block
 from tv_jax.models.model import init
 
 VOCABULARY = 4
-# The first of a single token: nothing comes before its root.
+# The first prompt has one token, so nothing precedes its root.
 PROMPTS = ((3,), (1, 2, 0))
-# What a draft reads, and which of three tokens a token is to an EAGLE-3 head.
+# Layers whose outputs a draft reads; and the index of each target token among
+# the three that the EAGLE-3 head knows (3: unknown).
 _READ, _PLACE = (decoder.INPUT, 0), (1, 3, 0, 2)
-# New tokens, over all of which the law is enumerated.
+# Number of new tokens; all sequences of this length are enumerated.
 LENGTH = 6
 
 TARGET = Config(
@@ -54,26 +55,26 @@ TARGET = Config(
   eos_token_id=(),
   pad_token_id=None,
 )
-# Of the kind that looks at most: a node's own token, and all above it.
+# The DSpark head that reads most: a node's own token and all its ancestors.
 _BLOCK = Block(
   size=3, mask=0, rank=4, head="rnn", confidence=True, sees_token=True
 )
 
 
-class Case(NamedTuple):
-  """One way to decode with one pair."""
+class EngineCase(NamedTuple):
+  """A pair, and how to decode with it."""
 
   pair: Pair
   config: DecodeConfig
 
   def batch(self, rows: int, seed: int) -> Batch:
-    """Makes a batch of so many rows."""
+    """Makes an empty batch."""
     config = dataclasses.replace(self.config, seed=seed)
     return Batch(self.pair, config, rows, max(map(len, PROMPTS)))
 
 
-def case(draft_kind: str, temperature: float, **options) -> Case:
-  """Makes one, with a tiny pair and `decode_config`'s options."""
+def case(draft_kind: str, temperature: float, **options) -> EngineCase:
+  """Makes a case with a tiny pair; `options` are those of `decode_config`."""
   target, draft = models(draft_kind)
   pair = Pair(target=target, draft=draft, draft_kind=draft_kind)
   config = decode_config(
@@ -84,14 +85,15 @@ def case(draft_kind: str, temperature: float, **options) -> Case:
     panel=None,
     **options,
   )
-  return Case(pair, config)
+  return EngineCase(pair, config)
 
 
 @functools.lru_cache
 def models(draft_kind: str) -> tuple[Model, Model]:
-  """Makes a target and a draft, which agree on nothing.
+  """Makes a target and an unrelated draft.
 
-  Random weights, large enough that every token, position and feature matters.
+  The random weights are large, so that every token, position and feature
+  changes the logits.
   """
   target = Model(
     module=decoder.Decoder(TARGET),
@@ -108,7 +110,7 @@ def models(draft_kind: str) -> tuple[Model, Model]:
     "eagle3": eagle3.Eagle3(reading(**few)),
     "dspark": dspark.DSpark(reading(**block)),
   }[draft_kind]
-  # Chosen so that rows take some cycles: a draft may not be too good.
+  # With these seeds the draft is poor enough that rows take several cycles.
   params = _random(jax.random.key(2 if draft_kind == "dspark" else 1), module)
   shared = {x: y for x, y in target.params.items() if x in module.of_target}
   params |= {name: x for name, x in shared.items() if name in params}
@@ -118,7 +120,7 @@ def models(draft_kind: str) -> tuple[Model, Model]:
 
 
 def _random(key, module) -> dict:
-  """Makes parameters; norms, and what else has one axis, are near 1."""
+  """Makes random parameters; those with one axis (norms) are near 1."""
   leaves, structure = jax.tree.flatten(init(key, module))
   keys = jax.random.split(key, len(leaves))
   values = [
@@ -132,25 +134,25 @@ def _random(key, module) -> dict:
 
 
 def prompts(rows: int, first: int = 0) -> list[Prompt]:
-  """Makes what items `first` and up continue: the prompts in turn."""
+  """Returns prompts for the items `first` and up, in rotation."""
   return [
     Prompt(PROMPTS[i % len(PROMPTS)], first + i, LENGTH) for i in range(rows)
   ]
 
 
-def count(case: Case, rows: int, size: int, seed: int):
-  """Decodes `rows` rows, by the programs that `generate` runs.
+def count(case: EngineCase, rows: int, size: int, seed: int):
+  """Decodes rows with the compiled programs that `generate` runs.
 
   Args:
-    case: How.
-    rows: How many, rounded up to whole batches.
-    size: B, of the same slots again and again.
-    seed: Of all draws.
+    case: The pair and how to decode.
+    rows: Number of rows, rounded up to whole batches.
+    size: B, the batch size; batches reuse the same slots.
+    seed: Seed of all draws.
 
   Returns:
-    How often each sequence of LENGTH tokens came after each prompt
-    [prompts, V^LENGTH]; the cycles that these tokens took, in the mean; the
-    cycles in which a NaN was met.
+    The count of each sequence of LENGTH tokens after each prompt
+    [prompts, V^LENGTH], the mean number of cycles of a row, and the number of
+    cycles with a NaN.
   """
   _forget_others(case.config.static())
   batch, cycles, faults = case.batch(size, seed), [], 0
@@ -169,9 +171,10 @@ def count(case: Case, rows: int, size: int, seed: int):
 
 @functools.lru_cache(maxsize=1)
 def _forget_others(config: DecodeConfig) -> None:
-  """Forgets the programs of all cases before.
+  """Drops the compiled programs of earlier cases.
 
-  With those of some hundred a process runs out of memory maps, and crashes.
+  A process that holds the programs of hundreds of cases runs out of memory
+  maps and crashes.
   """
   del config
   forget_programs()

@@ -1,7 +1,7 @@
-"""What tokens should come, and with which laws: without any engine.
+"""The distributions that the engine should use, computed without the engine.
 
-Everything here is computed from the whole text each time, in passes over texts
-(drafting/passes.py): no cache that is kept, no tree, no catching up.
+Each one is computed from the whole text by `passes`, without a cache that is
+kept between cycles and without a tree.
 
 Axes: N nodes, M nodes that have children, D levels, T tokens, V vocabulary.
 """
@@ -15,33 +15,33 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import probs
-from tv_jax.certify.engine import cases
-from tv_jax.certify.engine.cases import LENGTH, PROMPTS, Case
-from tv_jax.certify.samples import law as samples
-from tv_jax.drafting import passes
+from tv_jax.certify import samples
+from tv_jax.certify.engine import cases, passes
+from tv_jax.certify.engine.cases import LENGTH, PROMPTS, EngineCase
 from tv_jax.models import decoder
 from tv_jax.tree import Tree
 
-# Texts are padded to this, at their ends, so that one program does them all.
+# Texts are padded to this length, so that one compiled program serves them.
 _WIDTH = 20
 
 
-def law(case: Case) -> np.ndarray:
-  """Returns [prompts, V^LENGTH] the law of the first tokens after each."""
-  return samples.law(
+def law(case: EngineCase) -> np.ndarray:
+  """Returns the probability [prompts, V^LENGTH] of each sequence."""
+  law = samples.law(
     case.pair.target,
     PROMPTS,
     LENGTH,
     temperature=case.config.temperature,
     top_p=case.config.top_p,
   )
+  return law.reshape(len(PROMPTS), -1)
 
 
-def drift(case: Case, rows: int = 4, seed: int = 0) -> float:
-  """Finds the largest difference of any cycle's law from what it should be.
+def drift(case: EngineCase, rows: int = 4, seed: int = 0) -> float:
+  """Returns the largest error of a probability in the engine's cycles.
 
-  Runs the engine cycle by cycle, and computes the laws of each node, the
-  target's and the draft's, anew from the text down to it.
+  Runs the engine cycle by cycle. For each node it recomputes the target's and
+  the draft's distribution from the text that ends at the node.
   """
   batch, prompts = case.batch(rows, seed), cases.prompts(rows)
   batch.insert(prompts, 0)
@@ -73,20 +73,20 @@ def drift(case: Case, rows: int = 4, seed: int = 0) -> float:
 
 
 def _drawn(tree, tokens):
-  """[N] bool: which nodes have a token."""
+  """Returns which nodes have a token [N]."""
   return (np.arange(len(tree)) == 0) | (tokens >= 0)
 
 
 def _anew(case, text, tokens, paths, *, alone):
-  """Returns the laws p [N, V] and q [M, V] that this tree's nodes should have.
+  """Recomputes the distributions p [N, V] and q [M, V] of a drafted tree.
 
   Args:
-    case: How it was drafted.
-    text: What was committed, the prompt included.
-    tokens: [N] what was drafted.
-    paths: [N, D + 1] the nodes down to each; of no account where nothing is.
-    alone: Whether the prompt had a single token. An EAGLE head then gets it as
-      a first pair, with zeros for the feature of the token before.
+    case: The pair and how it decoded.
+    text: The committed tokens, prompt included.
+    tokens: [N] the drafted tokens.
+    paths: [N, D + 1] the path from the root to each node, padded.
+    alone: Whether the prompt had a single token. An EAGLE head then reads a
+      first pair of that token and a feature of zeros.
   """
   target, draft = cases.models(case.pair.draft_kind)
   tree, last = case.config.tree, len(text) - 1
@@ -116,6 +116,6 @@ def _anew(case, text, tokens, paths, *, alone):
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _levels(module, D: int, params, texts, read, roots) -> jax.Array:
-  """Returns the logits [D, M, U] of each level below a text's root."""
+  """Returns the draft's logits [D, M, U] of each level below the root."""
   levels = passes.levels(module, params, texts, read, roots, D)
   return jnp.stack([level.logits[:, 0] for level in levels])

@@ -7,27 +7,28 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-# Fewer expected hits than this, and the chi-square law does not hold.
+# Cells with fewer expected counts are pooled: below, the chi-square
+# approximation does not hold.
 FEWEST = 5
-# The chance that a sound engine fails, over all cases.
+# The probability that a right engine fails, over all cases.
 LEVEL = 0.01
-# Fewer cycles, and what a cycle leaves behind is hardly tested.
+# With fewer cycles in a row, the state that a cycle leaves is hardly tested.
 FEWEST_CYCLES = 3.0
-# Laws are in float32; a wrong cache row moves them by far more.
+# Distributions are float32; a wrong cache row changes them by far more.
 LARGEST_DRIFT = 2e-3
 
 
-class Row(NamedTuple):
-  """One case."""
+class CaseResult(NamedTuple):
+  """The result of one case."""
 
   name: str  # draft, tree, verifier, proposal, temperature, top-p
   p_value: float
-  cycles: float  # of a row, in the mean
-  faults: int  # cycles in which a NaN was met
-  drift: float  # how far the laws of a cycle are from those of its text
+  cycles: float  # mean number of cycles of a row
+  faults: int  # cycles with a NaN
+  drift: float  # largest error of a probability
 
   def __repr__(self) -> str:
-    """Returns a line."""
+    """Returns the line that the command prints."""
     return (
       f"{self.name}: p {self.p_value:.3g}, {self.cycles:.2f} cycles a row, laws"
       f" off by {self.drift:.1e}"
@@ -35,16 +36,17 @@ class Row(NamedTuple):
 
 
 def chi_square(counts: np.ndarray, law: np.ndarray) -> float:
-  """Returns the chance of counts as far from the law as these, or farther.
+  """Returns the p-value of a chi-square test of counts.
 
-  The rarest cells are put together until none expects fewer than FEWEST hits.
+  The rarest cells are pooled until each expects at least FEWEST counts.
 
   Args:
-    counts: [samples, cells], of a sample each.
-    law: [samples, cells] what each was drawn from, if all is right.
+    counts: [samples, cells] the counts of each sample.
+    law: [samples, cells] the probabilities to test.
 
   Returns:
-    The p-value of all samples together; 0 if a cell of probability 0 was hit.
+    The p-value of all samples together; 0 if a cell of probability 0 has a
+    count.
   """
   if (counts[law == 0] > 0).any():
     return 0.0
@@ -62,13 +64,13 @@ def chi_square(counts: np.ndarray, law: np.ndarray) -> float:
   return float(stats.chi2.sf(statistic, freedom)) if freedom else 1.0
 
 
-def uniform(rows: list[Row]) -> float:
-  """Tests the p-values against the uniform law on [0, 1]."""
+def uniform(rows: list[CaseResult]) -> float:
+  """Returns the p-value of a test that the p-values are uniform."""
   return float(stats.kstest([row.p_value for row in rows], "uniform").pvalue)
 
 
-def failures(row: Row, cases: int) -> list[str]:
-  """Returns what is wrong with one of so many cases (Bonferroni)."""
+def failures(row: CaseResult, cases: int) -> list[str]:
+  """Returns a line for each fault of one of `cases` cases (Bonferroni)."""
   wrong = {
     "NOT THE TARGET'S LAW": row.p_value * cases < LEVEL,
     "LAWS ARE NOT THOSE OF THE TEXT": not row.drift < LARGEST_DRIFT,

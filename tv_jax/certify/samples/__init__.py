@@ -1,1 +1,0 @@
-"""Whether samples of any engine have the target's law."""
