@@ -268,7 +268,9 @@ def main() -> None:
   parser = argparse.ArgumentParser("benchmarks.peers")
   parser.add_argument("--draft", required=True, help="as tv_jax.load takes it")
   parser.add_argument("--target", required=True, help="likewise")
-  parser.add_argument("--kind", default="independent", help="of the draft")
+  parser.add_argument(
+    "--draft_kind", default="independent", help="of the draft"
+  )
   parser.add_argument("--prompts", default="minibench", help="as in a config")
   parser.add_argument("--template", default="raw", help="raw, chat or vicuna")
   parser.add_argument("--trees", nargs="+", default=["chain:5", "eagle"])
@@ -279,7 +281,7 @@ def main() -> None:
   parser.add_argument("--rounds", type=int, default=7)
   parser.add_argument("--alone", action="store_true", help="no transformers")
   flags = parser.parse_args()
-  pair = tv_jax.load(flags.draft, flags.target, draft_kind=flags.kind)
+  pair = tv_jax.load(flags.draft, flags.target, draft_kind=flags.draft_kind)
   peer = None if flags.alone else load_peer(pair, flags.tokens)
   prompts = read_prompts(pair, flags.prompts, flags.template)
   torch = "" if flags.alone else f", torch {metadata.version('torch')}"

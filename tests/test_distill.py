@@ -364,10 +364,12 @@ WRITING = distill.Writing(
   conversations=24, question_tokens=12, answer_tokens=24
 )
 HOW = {
-  "independent": Training(kind="independent", depth=1, layers=(0, 4), steps=40),
-  "eagle": Training(kind="eagle", depth=2),
-  "eagle3": Training(kind="eagle3", depth=2),
-  "dspark": Training(kind="dspark", depth=3, rank=8, roots=8),
+  "independent": Training(
+    draft_kind="independent", depth=1, layers=(0, 4), steps=40
+  ),
+  "eagle": Training(draft_kind="eagle", depth=2),
+  "eagle3": Training(draft_kind="eagle3", depth=2),
+  "dspark": Training(draft_kind="dspark", depth=3, rank=8, roots=8),
 }
 HOW = {
   kind: dataclasses.replace(

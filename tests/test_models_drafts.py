@@ -123,7 +123,7 @@ def layer_of_llama(config, w, x):
 def test_an_eagle_head_is_its_definition(case, tmp_path):
   """A text, levels drafted behind it, and then the target's true features."""
   kind, target, tensors = publish(tmp_path, case)
-  head = models.load(tmp_path, target=target, kind=kind)
+  head = models.load(tmp_path, target=target, draft_kind=kind)
   config, theirs = head.config, target.params
   w = {name: np.asarray(x, np.float64) for name, x in tensors.items()}
   embedding = np.asarray(theirs["embedding"], np.float64)
@@ -157,7 +157,7 @@ def test_an_eagle_head_is_its_definition(case, tmp_path):
 @pytest.mark.parametrize("layout", files.CONFIGS)
 def test_an_eagle3_head_gives_what_the_published_code_gave(layout, tmp_path):
   _, target, tensors = publish(tmp_path, layout)
-  head = models.load(tmp_path, target=target, kind="eagle3")
+  head = models.load(tmp_path, target=target, draft_kind="eagle3")
   assert head.config.target_layers == files.LAYERS[layout]
   _, tokens, features = files.given(layout)
   run, T, cache = runner(head), files.PAIRS, head.init_cache(1, 16)
@@ -188,7 +188,7 @@ def test_a_residual_that_is_normed_has_no_scale(tmp_path):
       tmp_path, "deepspec", change=no_weights, norm_before_residual=normed
     )
     target = files.target("deepspec")
-    head = models.load(tmp_path, target=target, kind="eagle3")
+    head = models.load(tmp_path, target=target, draft_kind="eagle3")
     for scale in (1, 3):
       cache = head.init_cache(1, 16)
       found = runner(head)(tokens, np.float32(scale) * features, cache)[0]
@@ -214,13 +214,13 @@ def test_a_residual_that_is_normed_has_no_scale(tmp_path):
 )
 def test_what_we_save_is_what_was_published(case, left, tmp_path):
   kind, target, tensors = publish(tmp_path / "theirs", case)
-  draft = models.load(tmp_path / "theirs", target=target, kind=kind)
+  draft = models.load(tmp_path / "theirs", target=target, draft_kind=kind)
   models.save(tmp_path / "ours", draft)
   written = load_file(tmp_path / "ours" / "model.safetensors")
   assert {*tensors} - {*written} == left
   for name, tensor in written.items():
     np.testing.assert_array_equal(tensor, tensors[name])
-  again = models.load(tmp_path / "ours", target=target, kind=kind)
+  again = models.load(tmp_path / "ours", target=target, draft_kind=kind)
   assert again.module == draft.module
   jax.tree.map(np.testing.assert_array_equal, again.params, draft.params)
 
@@ -235,7 +235,7 @@ def test_an_embedding_of_its_own_or_the_targets(layout, tmp_path):
   shared = []
   for change in (None, swap):
     files.publish(tmp_path, layout, change=change)
-    head = models.load(tmp_path, target=target, kind="eagle3")
+    head = models.load(tmp_path, target=target, draft_kind="eagle3")
     shared.append(head.params["embedding"] is target.params["embedding"])
   assert shared == [layout == "safeailab", layout == "deepspec"]
 
@@ -249,7 +249,7 @@ def test_a_vocabulary_that_is_the_targets_own(tmp_path):
 
   files.publish(tmp_path, "safeailab", change=widen, draft_vocab_size=files.V)
   target = files.target("safeailab")
-  head = models.load(tmp_path, target=target, kind="eagle3")
+  head = models.load(tmp_path, target=target, draft_kind="eagle3")
   assert head.config.draft_vocab_size is None
   assert "place" not in head.params
 
@@ -260,7 +260,7 @@ def test_copies_of_a_quantised_target_are_rounded(tmp_path):
   noise = np.random.default_rng(0).normal(1, 0.1, embedding.shape)
   rounded = target.params | {"embedding": embedding * noise.astype(np.float32)}
   rounded = dataclasses.replace(target, params=rounded)
-  models.load(tmp_path, target=rounded, kind=kind)
+  models.load(tmp_path, target=rounded, draft_kind=kind)
 
 
 # What is refused.
@@ -268,7 +268,7 @@ def test_copies_of_a_quantised_target_are_rounded(tmp_path):
 
 def refuse(directory, kind, target, *words):
   with bad.refused(*words):
-    models.load(directory, target=target, kind=kind)
+    models.load(directory, target=target, draft_kind=kind)
 
 
 QWEN3 = configs.to_dict(checkpoints.tiny(model_type="qwen3"))
@@ -339,11 +339,11 @@ def test_few_tokens_that_are_not_named(tmp_path):
 
 def test_a_draft_that_does_not_fit_beside_its_target(tmp_path, monkeypatch):
   kind, target, _ = publish(tmp_path, "dspark vanilla")
-  draft = models.load(tmp_path, target=target, kind=kind)
+  draft = models.load(tmp_path, target=target, draft_kind=kind)
   leaves = [y for x, y in draft.params.items() if x not in decoder.OF_TARGET]
   needed = sum(x.nbytes for x in jax.tree.leaves((leaves, target.params)))
   monkeypatch.setattr(loading, "machine_memory", lambda: needed)
-  models.load(tmp_path, target=target, kind=kind)
+  models.load(tmp_path, target=target, draft_kind=kind)
   monkeypatch.setattr(loading, "machine_memory", lambda: needed - 1)
   refuse(tmp_path, kind, target, "and its target take", "choose dtype=")
 
@@ -386,7 +386,7 @@ def test_another_kind_is_one_line(saved, monkeypatch):
 
   class Itself(drafting.Independent):
     @staticmethod
-    def load(kind, path, target, **options):
+    def load(draft_kind, path, target, **options):
       return target
 
   monkeypatch.setitem(drafting.KINDS, "itself", Itself)

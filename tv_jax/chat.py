@@ -42,7 +42,10 @@ _DRAFT = flags.DEFINE_string(
   "draft", None, "Its draft. Default: the bundled one of this target, or none."
 )
 _KIND = flags.DEFINE_enum(
-  "kind", None, [*drafting.KINDS, "none"], "Of the draft; none: plain decoding."
+  "draft_kind",
+  None,
+  [*drafting.KINDS, "none"],
+  "Of the draft; none: plain decoding.",
 )
 _TREE = flags.DEFINE_string("tree", "chain:5", "What is drafted in a cycle.")
 _VERIFIER = flags.DEFINE_string("verifier", "traversal", "The rule.")
@@ -52,7 +55,7 @@ _SEED = flags.DEFINE_integer("seed", 0, "Of all draws.")
 
 
 def choose(
-  target: str | None, draft: str | None, kind: str | None
+  target: str | None, draft: str | None, draft_kind: str | None
 ) -> tuple[str, str | None, str]:
   """Returns the target, the draft and its kind; what is None is chosen."""
   if target is None:
@@ -62,13 +65,13 @@ def choose(
     except ValueError as error:
       print(f"{error}; until then {TOY}, a toy", file=sys.stderr)
       target = TOY
-  if kind == "none":
-    return target, None, kind
+  if draft_kind == "none":
+    return target, None, draft_kind
   if draft is None:
-    if kind:
-      raise ValueError(f"--kind={kind}: give its --draft as well")
-    draft, kind = DRAFTS.get(target, (None, "none"))
-  return target, draft, kind or "independent"
+    if draft_kind:
+      raise ValueError(f"--draft_kind={draft_kind}: give its --draft as well")
+    draft, draft_kind = DRAFTS.get(target, (None, "none"))
+  return target, draft, draft_kind or "independent"
 
 
 class Conversation:
@@ -115,16 +118,16 @@ class Conversation:
 
 def main() -> None:
   """Loads a pair, and talks."""
-  target, draft, kind = choose(_TARGET.value, _DRAFT.value, _KIND.value)
+  target, draft, draft_kind = choose(_TARGET.value, _DRAFT.value, _KIND.value)
   conversation = Conversation(
-    load(draft, target, draft_kind=kind),
+    load(draft, target, draft_kind=draft_kind),
     tree=_TREE.value,
     verifier=_VERIFIER.value if draft else None,
     temperature=_TEMPERATURE.value,
     max_new_tokens=_NEW.value,
     seed=_SEED.value,
   )
-  print(f"{target}, drafted by {draft} ({kind})", file=sys.stderr)
+  print(f"{target}, drafted by {draft} ({draft_kind})", file=sys.stderr)
   with contextlib.suppress(ImportError):
     importlib.import_module("readline")  # lines can be edited
   with contextlib.suppress(EOFError, KeyboardInterrupt):

@@ -20,7 +20,7 @@ _DRAFT = flags.DEFINE_multi_string(
   "draft", ["bundled/draft"], "Its draft; given again: another of that kind."
 )
 _KIND = flags.DEFINE_enum(
-  "kind", "independent", [*drafts.KINDS], "Of the draft."
+  "draft_kind", "independent", [*drafts.KINDS], "Of the draft."
 )
 _TEXT = flags.DEFINE_string(
   "text",

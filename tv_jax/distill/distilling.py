@@ -43,7 +43,7 @@ _DEEPEST = 5
 class Training:
   """How a draft is made; the fields are flags of the command as well."""
 
-  kind: str = option("eagle", f"One of {', '.join(drafts.KINDS)}.")
+  draft_kind: str = option("eagle", f"One of {', '.join(drafts.KINDS)}.")
   depth: int = option(
     4, "Levels of the chains that it learns; a DSpark draft has no more."
   )
@@ -114,7 +114,7 @@ def distill(
   for name in ("depth", "rows", "length", "held_out"):
     checks.integer(1)(getattr(settings, name), name)
   checks.list_of(checks.integer(0))(settings.layers, "layers")
-  drafts.check(settings.kind, target, settings.layers)
+  drafts.check(settings.draft_kind, target, settings.layers)
   about = {
     "target": reading.name_of(target.source),
     "training": dataclasses.asdict(settings),
@@ -132,12 +132,12 @@ def distill(
       pair, folder, writing, prompts, batch_size=batch_size, say=say
     )
   text = data.usable(text, target.config.vocab_size)
-  layers = drafts.read_by(settings.kind, target.config)
+  layers = drafts.read_by(settings.draft_kind, target.config)
   corpus = data.read(pair, text, folder, heat, layers, say)
   held, kept = _split(text, settings)
   first_key, step_key = jax.random.split(jax.random.key(settings.seed))
   draft = drafts.make(
-    settings.kind,
+    settings.draft_kind,
     target,
     first_key,
     settings.layers,
@@ -151,7 +151,7 @@ def distill(
     model = Model(module=draft.module, params=params, source=str(out))
     block, longest = model.config.block, max(len(x.answer) for x in held)
     return scoring.score(
-      dataclasses.replace(pair, draft=model, draft_kind=settings.kind),
+      dataclasses.replace(pair, draft=model, draft_kind=settings.draft_kind),
       held,
       depth=min(block.size if block else _DEEPEST, longest),
       temperature=heat,
@@ -175,7 +175,7 @@ def distill(
   known = Known.of(draft.params, draft.module.config)
   laws = known.columns(passes.unembedding(target.params))
   shape = Shape.of([text[i] for i in kept], settings.depth)
-  roots = settings.roots or (ROOTS if settings.kind == "dspark" else 0)
+  roots = settings.roots or (ROOTS if settings.draft_kind == "dspark" else 0)
   steps = settings.steps
   digest = hashlib.sha256(disk.to_bytes(about)).hexdigest()[:8]
   name = f"{out.name}-{digest}"
@@ -206,11 +206,11 @@ def distill(
 
 def _card(about: dict, scores: Scores) -> str:
   """Returns what is written beside a draft: how good it is."""
-  kind = about["training"]["kind"]
+  draft_kind = about["training"]["draft_kind"]
   return f"""# A draft for {about["target"]}
 
 Made by `python -m tv_jax.distill`; {ABOUT} says how. `tv_jax.load` takes it as
-the draft, with `draft_kind="{kind}"`.
+the draft, with `draft_kind="{draft_kind}"`.
 
 Expected acceptance lengths of chains on conversations that it was not trained
 on ({scores.tokens} tokens):

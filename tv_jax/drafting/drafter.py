@@ -58,7 +58,7 @@ class Drafter:
 
   @staticmethod
   def load(
-    kind: str,
+    draft_kind: str,
     path,
     target: Model,
     *,
@@ -72,7 +72,9 @@ class Drafter:
     of `models.load`) and `split` are for a model of its own.
     """
     del dtype, split
-    return models.load(path, revision=revision, target=target, kind=kind)
+    return models.load(
+      path, revision=revision, target=target, draft_kind=draft_kind
+    )
 
   def prefill(
     self,

@@ -29,9 +29,9 @@ class Independent(Drafter):
   """
 
   @staticmethod
-  def load(kind, path, target, *, dtype, split, revision) -> models.Model:
+  def load(draft_kind, path, target, *, dtype, split, revision) -> models.Model:
     """Loads a language model; each device holds all of it unless `split`."""
-    del kind
+    del draft_kind
     mesh = target.mesh
     model = models.load(
       path, dtype, mesh if split else None, revision, target=target

@@ -59,7 +59,7 @@ def load(
   revision: str | None = None,
   *,
   target: Model | None = None,
-  kind: str = "independent",
+  draft_kind: str = "independent",
 ) -> Model:
   """Loads a model of any of `families.FAMILIES`, or a draft on features.
 
@@ -73,9 +73,9 @@ def load(
     revision: Of a repository: a commit, for runs that can be repeated.
     target: Of a draft: the model that it drafts for, whose embedding it may
       share.
-    kind: "independent" for a model of its own; of drafts on a target's features
-      "eagle" for an EAGLE-1 head, "eagle3" for an EAGLE-3 head, "dspark" for a
-      DSpark or DFlash draft.
+    draft_kind: "independent" for a separate language model; for drafts that
+      read the target's features, "eagle" (an EAGLE-1 head), "eagle3" (an
+      EAGLE-3 head) or "dspark" (a DSpark or DFlash draft).
 
   Returns:
     The model.
@@ -83,11 +83,11 @@ def load(
   Raises:
     ValueError: In one line, all that is wrong with the checkpoint.
   """
-  files = _open(path_or_repo, revision, kind)
-  if kind in _DRAFTS:
+  files = _open(path_or_repo, revision, draft_kind)
+  if draft_kind in _DRAFTS:
     if not isinstance(target, Model):
       raise ValueError(f"target={target!r}: give a model, as `load` returns it")
-    _, from_config = _DRAFTS[kind]
+    _, from_config = _DRAFTS[draft_kind]
     module = from_config(files.config, files.config_path, target, files.tensors)
     return _load(files, module, target)
   config = configs.from_dict(files.config, str(files.config_path))
@@ -113,12 +113,12 @@ def load(
   return _load(files, decoder.Decoder(config, mesh), target)
 
 
-def _open(path_or_repo, revision: str | None, kind: str) -> _Checkpoint:
+def _open(path_or_repo, revision: str | None, draft_kind: str) -> _Checkpoint:
   """Opens a checkpoint; refuses one of another kind of draft."""
   directory = storage.resolve(path_or_repo, revision)
   tensors = storage.contents(directory, path_or_repo)
   names = layout.of(tensors)
-  if names.draft_kind != kind:
+  if names.draft_kind != draft_kind:
     name = _DRAFTS.get(names.draft_kind, ["a model of its own"])[0]
     raise ValueError(
       f"{directory} is {name}: give it as the draft, with"
