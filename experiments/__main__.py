@@ -10,6 +10,7 @@ finished runs: the folder is a run's, or one above several of one config. The
 same command again continues after a stop.
 """
 
+import functools
 import pathlib
 
 import jax
@@ -81,4 +82,9 @@ def plan(experiment: Experiment) -> running.Plan:
 
 
 if __name__ == "__main__":
-  cli.run("experiments", main, config_flag.parse, arguments=True)
+  cli.run(
+    "experiments",
+    main,
+    functools.partial(config_flag.parse, default="quickstart"),
+    arguments=True,
+  )

@@ -7,8 +7,9 @@ r"""Has a judge grade the answers of finished runs, as MT-Bench does.
     --url=http://localhost:8000/v1
 
 Any endpoint with OpenAI's chat completions will do. Every grade goes to
-grades.jsonl in the run's folder, with all that the judge said. The same command
-asks only for grades that are missing.
+grades.jsonl in the run's folder, with the judge's whole reply. The same command
+continues: it asks for grades that are missing, and again for those whose reply
+held no rating.
 
 The prompt is single-answer grading (Zheng et al., 2023, "Judging LLM-as-a-Judge
 with MT-Bench and Chatbot Arena"), in words of our own.
@@ -96,7 +97,10 @@ def grades_of(
 
 
 def read(folder: pathlib.Path) -> dict[Grade, float | None]:
-  """Returns the ratings in a run's folder; None where no reply held one."""
+  """Returns the ratings in a run's folder; None where the reply held none.
+
+  If a grade was asked for again, its last reply counts.
+  """
   path, ratings = folder / FILE, {}
   # What a kill has torn off has no end.
   *lines, _ = (path.read_bytes() if path.exists() else b"").split(b"\n")
@@ -113,7 +117,7 @@ def grade(
   runs: int = RUNS,
   show: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> None:
-  """Asks for a run's missing grades; each goes to the disk at once.
+  """Asks for a run's missing and failed grades; each goes to disk at once.
 
   Args:
     unit: The run.
@@ -144,7 +148,7 @@ def grade(
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     file.truncate(path.read_bytes().rfind(b"\n") + 1)  # a line that is torn
     kept = read(unit.folder)
-    missing = [grade for grade in wanted if grade not in kept]
+    missing = [grade for grade in wanted if kept.get(grade) is None]
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
       # After an error nothing more is asked.
       for i, line in enumerate(pool.map(work, missing), 1):
@@ -257,8 +261,6 @@ def _printed(method: Method) -> str:
 
 def main() -> None:
   """Grades the runs in a folder, and prints their ratings."""
-  import openai  # an extra
-
   parser = argparse.ArgumentParser(
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
@@ -267,6 +269,10 @@ def main() -> None:
   parser.add_argument("--url", help="The endpoint; by default OpenAI's")
   parser.add_argument("--runs", type=int, default=RUNS, help="Of each answer")
   flags = parser.parse_args()
+  try:
+    import openai  # an extra
+  except ImportError as error:
+    parser.error(f"{error}: python -m pip install 'openai>=3'")
   key = os.environ.get("OPENAI_API_KEY", "none" if flags.url else None)
   client = openai.OpenAI(base_url=flags.url, api_key=key, max_retries=5)
   units = store.read_many(flags.folder)

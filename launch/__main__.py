@@ -8,11 +8,13 @@ A unit is a run of `tv_jax.main`: a pair of models and a shard of an
 experiment's grid, in a folder of its own. The same command again continues,
 whatever happened: what is done is left out. Backends: `here`, one unit after
 the other; `ray`, on all GPUs of this machine or a cluster; `slurm`, as a job
-array; `print`, the commands alone; `status`, how far each unit is.
+array; `status` says how far each unit is. With `--dry_run` the commands and
+scripts are printed, and nothing starts.
 """
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import subprocess
 import sys
@@ -36,8 +38,11 @@ _EXPERIMENTS = flags.DEFINE_spaceseplist(
 _BACKEND = flags.DEFINE_enum(
   "backend",
   "here",
-  ("here", "ray", "slurm", "print", "status"),
-  "Where to run.",
+  ("here", "ray", "slurm", "status"),
+  "Where to run; status: say how far each unit is.",
+)
+_DRY_RUN = flags.DEFINE_bool(
+  "dry_run", False, "Print what would be run or submitted, and start nothing."
 )
 _WORKDIR = flags.DEFINE_string("workdir", "runs/experiments", "For all units.")
 _GPUS = flags.DEFINE_integer(
@@ -75,20 +80,23 @@ def main() -> int:
   if _BACKEND.value == "status":
     print("\n".join(unit.progress for unit in units))
     return int(any(unit.state != "done" for unit in units))
-  if _BACKEND.value == "print":
-    print("\n".join(unit.line for unit in units))
-    return 0
   import jax
 
   # To look at what is done imports jax. Devices are left to the units.
   jax.config.update("jax_platforms", "cpu")
   rest = [unit for unit in units if not unit.done]
-  print(f"{len(units) - len(rest)} of {len(units)} units are done", flush=True)
+  dry = _DRY_RUN.value
+  comment = "# " * dry
+  print(f"{comment}{len(units) - len(rest)} of {len(units)} units are done")
   run = [sys.executable, "-m", "experiments"]
   render = ["--render", f"--workdir={workdir}"]
   if _BACKEND.value == "slurm":
     tables = [*run, *chosen, *render]
-    on_slurm.submit(rest, workdir, tables, _PARALLEL.value, _SBATCH.value)
+    jobs = on_slurm.jobs(rest, workdir, tables, _PARALLEL.value, _SBATCH.value)
+    on_slurm.show(jobs) if dry else on_slurm.submit(jobs, rest, workdir)
+    return 0
+  if dry:
+    print("\n".join(unit.line for unit in rest))
     return 0
   if _BACKEND.value == "ray" and rest:
     machine = _ADDRESS.value, _CPUS.value, _LOCAL_GPUS.value
@@ -124,4 +132,6 @@ def _units(experiment: Experiment, workdir) -> list[units_lib.Unit]:
 
 
 if __name__ == "__main__":
-  cli.run("launch", main, config_flag.parse)
+  cli.run(
+    "launch", main, functools.partial(config_flag.parse, default="quickstart")
+  )

@@ -36,9 +36,16 @@ def run(
 
   Returns:
     The units that failed; the others go on without them.
-  """
-  import ray  # an extra
 
+  Raises:
+    ValueError: Ray is not installed.
+  """
+  try:
+    import ray  # an extra
+  except ImportError as error:
+    raise ValueError(
+      f"--backend=ray: {error}: python -m pip install 'ray>=2.40'"
+    ) from error
   passed = {k: v for k, v in os.environ.items() if k.startswith(_PASSED)}
   local = {"num_gpus": local_gpus, "include_dashboard": False}
   ray.init(

@@ -11,31 +11,39 @@ from __future__ import annotations
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from launch.units import Unit
 
 _NOTICE = 120  # seconds before the time limit, at which a run is stopped
 
 
-def submit(
+class Job(NamedTuple):
+  """A job for SLURM."""
+
+  command: list[str]  # sbatch and its options
+  script: str  # read by sbatch from standard input
+
+
+def jobs(
   units: Sequence[Unit],
   workdir: pathlib.Path,
   tables: Sequence[str],
   max_parallel: int | None,
   more: str,
-) -> None:
-  """Submits units, and the command that makes the tables.
+) -> list[Job]:
+  """Returns the job array of all units, and the job that makes the tables.
 
   Args:
-    units: What is to run.
-    workdir: Of the sweep, absolute.
-    tables: The command.
-    max_parallel: Units at once; None: no limit.
+    units: The units to run; without any, only the tables are made.
+    workdir: The sweep's folder, absolute.
+    tables: The command that makes the tables.
+    max_parallel: Maximum number of units at once; None: no limit.
     more: Further options of sbatch.
   """
-  workdir.mkdir(parents=True, exist_ok=True)
   sbatch = [
     "sbatch",
     f"--job-name=tv_jax {workdir}",
@@ -45,6 +53,7 @@ def submit(
   ]
   # SLURM reads a % in a file's name as the beginning of a pattern.
   folder = str(workdir).replace("%", "%%")
+  result = []
   if units:
     parallel = f"%{max_parallel}" if max_parallel else ""
     array = [
@@ -55,24 +64,47 @@ def submit(
     ]
     if gpus := max(unit.gpus for unit in units):
       array.append(f"--gres=gpu:{gpus}")
-    _submit([*sbatch, *array, *shlex.split(more)], script(units))
+    command = [*sbatch, *array, *shlex.split(more)]
+    result.append(Job(command, script(units)))
   text = f"#!/bin/bash\nexec {shlex.join(tables)}\n"
   output = f"--output={folder}/slurm-tables.out"
-  _submit([*sbatch, output, *shlex.split(more)], text)
+  result.append(Job([*sbatch, output, *shlex.split(more)], text))
+  return result
 
 
 def script(units: Sequence[Unit]) -> str:
   """Returns the array's script: each element becomes one unit's run."""
   lines = ["#!/bin/bash", "case $SLURM_ARRAY_TASK_ID in"]
   for i, unit in enumerate(units):
-    unit.folder.mkdir(parents=True, exist_ok=True)
     log = shlex.quote(str(unit.log))
     # In the shell's place, so that SLURM's signal reaches the run.
     lines.append(f"{i}) exec {shlex.join(unit.command)} >> {log} 2>&1 ;;")
   return "\n".join([*lines, "esac", ""])
 
 
-def _submit(command: list[str], text: str) -> None:
-  """Submits a script; SLURM prints the job's number, or why not."""
-  print(shlex.join(command), flush=True)
-  subprocess.run(command, input=text, text=True, check=True)
+def show(jobs: Sequence[Job]) -> None:
+  """Prints jobs as shell commands that would submit them."""
+  for job in jobs:
+    print(f"{shlex.join(job.command)} <<'EOF'\n{job.script}EOF")
+
+
+def submit(
+  jobs: Sequence[Job], units: Sequence[Unit], workdir: pathlib.Path
+) -> None:
+  """Makes the folders of a sweep and its units, and submits its jobs.
+
+  Raises:
+    ValueError: sbatch is not installed here.
+  """
+  if not shutil.which("sbatch"):
+    raise ValueError(
+      "--backend=slurm: there is no sbatch here: run this on a login node of a"
+      " SLURM cluster (on Debian sbatch is in slurm-client), or look at the"
+      " scripts with --dry_run"
+    )
+  for folder in (workdir, *(unit.folder for unit in units)):
+    folder.mkdir(parents=True, exist_ok=True)
+  for job in jobs:
+    print(shlex.join(job.command), flush=True)
+    # SLURM prints the job's number, or why there is none.
+    subprocess.run(job.command, input=job.script, text=True, check=True)

@@ -11,6 +11,7 @@ from tests import quick
 from tests.stores import ROOT
 
 SMALL = (
+  "--config=quickstart",
   "--config.per_task=2",
   "--config.tasks=qa mt_bench",
   "--config.trees=chain:2",

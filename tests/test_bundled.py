@@ -45,6 +45,18 @@ def test_what_is_bundled_has_a_name_that_is_no_place(tmp_path):
     assert str(BUNDLED) not in path.read_text()
 
 
+@pytest.mark.parametrize(
+  ("name", "known"),
+  [
+    ("bundled/drat", "give one of bundled/draft, .*bundled/target$"),
+    ("bundled/trees/x.json", "give one of bundled/trees/draft-ot_trav.*json$"),
+  ],
+)
+def test_a_name_that_is_not_bundled_is_told_those_that_are(name, known):
+  with pytest.raises(ValueError, match=known):
+    reading.place_of(name)
+
+
 @pytest.mark.parametrize("name", ["minibench", "tuning"])
 def test_what_is_bundled_is_what_the_generator_makes(name):
   text = (reading.BUNDLED / f"{name}.jsonl").read_text(encoding="utf-8")

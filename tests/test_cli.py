@@ -8,7 +8,7 @@ import pytest
 from absl import flags
 
 from configs import smoke
-from tests import stores
+from tests import commands, stores
 from tv_jax.edge import checks, config_flag, progress
 
 # Without jax: a process starts in no time.
@@ -96,8 +96,56 @@ def test_a_config_is_found_by_its_name_and_a_users_own_comes_first(
   for absent in ("other/smoke.py", "nowhere"):
     with pytest.raises(flags.Error, match="no such file; bundled are llama2_"):
       read(f"--config={absent}")
-  with pytest.raises(AttributeError, match='Did you mean "target"'):
-    read("--config.models.taget=x")
+  for field, reason in (
+    ("models.taget", '\'taget\' Did you mean "target" instead of "taget"[?]$'),
+    ("per_task.x", "Attempting to lookup: per_task.x$"),
+  ):
+    with pytest.raises(flags.Error, match=f"no field .*{reason}"):
+      read(f"--config.{field}=1")
+
+
+@pytest.mark.parametrize(
+  ("arguments", "line"),
+  [
+    ((), "give --config: a file, or one of llama2_"),
+    (("--config.per_task=2",), "give --config: a file, or one of llama2_"),
+    (("--config=smoke", "--config.tempratures=1"), "a config has no field 'te"),
+  ],
+)
+def test_a_run_without_a_config_or_with_a_wrong_field_is_refused(
+  arguments, line
+):
+  assert commands.refused(commands.run(*arguments)).startswith(
+    f"tv_jax.main: {line}"
+  )
+
+
+def test_help_is_no_mistake():
+  done = command("--help")
+  assert (done.returncode, done.stderr) == (0, "")
+  assert "USAGE: mine [flags]" in done.stdout
+
+
+COMMANDS = (
+  *("main", "chat", "report", "score", "audit", "certify", "replay", "tune"),
+  *("distill", "models.checkpoint"),
+)
+OTHERS = (
+  *("launch", "experiments", "experiments.results", "experiments.judge"),
+  *("bundled", "examples.faults"),
+  *(f"benchmarks.{name}" for name in ("verify", "gpu", "peers")),
+)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+  "program", [*(f"tv_jax.{name}" for name in COMMANDS), *OTHERS]
+)
+def test_every_command_has_help(program):
+  done = commands.run("--help", program=program)
+  assert done.returncode == 0, done.stderr
+  assert done.stderr == ""
+  assert "--" in done.stdout
 
 
 NAMES = checks.list_of(checks.text)

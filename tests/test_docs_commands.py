@@ -29,7 +29,7 @@ ELSEWHERE = {
   r"python -m tv_jax\.main --config=configs/(llama3_1b_8b|qwen2_coder)\.py.*": (
     "test_real_pairs and test_smollm2, with checkpoints of that layout"
   ),
-  r"python -m launch (?!.*--backend=print).*|ray start .*": (
+  r"python -m launch (?!.*--dry_run).*|ray start .*": (
     "test_launch_engines, with the bundled models"
   ),
   r"python -m tv_jax\.audit": "test_audit, with fewer rows",
@@ -41,7 +41,7 @@ ELSEWHERE = {
   r"python -m benchmarks\..*": "test_a_benchmark_runs, with fewer questions",
   r"python -m tv_jax\.tune (--nodes=62|--config=).*": "test_tune",
   r"python -m tv_jax\.models\.checkpoint .*": "test_models_loading, test_gguf",
-  r"python -m tv_jax\.main \[.*": "a form, not a command",
+  r"python -m tv_jax\.main --config=NAME .*": "a form, not a command",
 }
 # What is added to a command, so that it takes no minute.
 FEWER = (

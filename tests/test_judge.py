@@ -178,14 +178,19 @@ def test_grades_are_kept_and_their_means_are_paired(folder):
   assert found["plain decoding"]["the paper"] == "6.72"
 
 
-def test_a_reply_without_a_rating_is_kept_as_one(folder):
+def test_a_reply_without_a_rating_is_kept_and_asked_for_again(folder):
   double = Double(lambda text: "Fine." if "(81, 0)" in text else "[[9]]")
-  grade(folder, double)
   grade(folder, double)
   assert len(double.asked) == ANSWERS
   for row in rows(folder).values():
     assert row["rating"] == "9.00 ± ?"
     assert row["ratings"] == "2 of 4"
+  grade(folder, again := Double(lambda text: "[[3]]"))
+  failed = [text for text in double.asked if "(81, 0)" in text]
+  assert sorted(again.asked) == sorted(failed)
+  for row in rows(folder).values():
+    assert row["rating"] == "6.00 ± 3.00"
+    assert row["ratings"] == "4 of 4"
 
 
 def test_an_answer_that_changed_is_graded_again(folder):

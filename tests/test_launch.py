@@ -1,12 +1,13 @@
 """Sweeps: units cover the experiment's runs, and finished units are skipped."""
 
 import pathlib
+import sys
 
 import pytest
 
 from configs import common, quickstart
 from experiments import experiment, names
-from launch import on_slurm, units
+from launch import on_ray, on_slurm, units
 from tv_jax import runs
 from tv_jax.edge import config_flag
 from tv_jax.runs import sources, store
@@ -94,3 +95,28 @@ def test_an_element_of_the_array_is_a_unit(finished):
   command = ("echo", "it's", "$HOME")
   text = on_slurm.script([unit, unit._replace(command=command)])
   assert f"1) exec echo 'it'\"'\"'s' '$HOME' >> {unit.log} 2>&1 ;;" in text
+
+
+def test_a_dry_run_shows_the_array_and_makes_no_folder(tmp_path, capsys):
+  folder = tmp_path / "sweep"
+  sweep = expand("temperature", CONFIGS["quickstart"], workdir=folder)
+  jobs = on_slurm.jobs(sweep, folder, ["make", "tables"], 2, "--time=1:00:00")
+  on_slurm.show(jobs)
+  shown = capsys.readouterr().out
+  assert on_slurm.script(sweep) in shown
+  assert f"--array=0-{len(sweep) - 1}%2 " in shown
+  assert shown.count("--time=1:00:00 <<'EOF'\n#!/bin/bash\n") == 2
+  assert "exec make tables\nEOF\n" in shown
+  assert not folder.exists()
+
+
+def test_a_backend_that_is_not_installed_says_how_to_get_it(
+  tmp_path, monkeypatch
+):
+  monkeypatch.setitem(sys.modules, "ray", None)
+  with pytest.raises(ValueError, match=r"pip install 'ray>=2.40'$"):
+    on_ray.run([], None, 1, None)
+  monkeypatch.setenv("PATH", str(tmp_path))
+  with pytest.raises(ValueError, match="there is no sbatch here: run this on"):
+    on_slurm.submit([], [], tmp_path / "sweep")
+  assert not (tmp_path / "sweep").exists()

@@ -155,6 +155,9 @@ def test_what_is_missing_is_the_line_s_number_and_the_file_s_name(tmp_path):
   [
     '{"question_id": 6, "cat',
     {"prompt": ["a", 3]},
+    {"question_id": 6, "turns": "What?"},
+    {"question_id": 6, "turns": 5},
+    {"question_id": 6, "turns": {"user": "What?"}},
     ROW | {"question_id": 6, "reference": "x"},
   ],
 )

@@ -28,6 +28,12 @@ def run(
   def interrupt(number, frame):
     raise KeyboardInterrupt
 
+  def read(argv):
+    try:
+      return parse(argv)
+    except SystemExit:  # after --help, with the status of a mistake
+      sys.exit(0)
+
   def start(argv):
     logging.set_verbosity(logging.WARNING)
     if arguments:
@@ -38,7 +44,7 @@ def run(
 
   signal.signal(signal.SIGTERM, interrupt)
   try:
-    app.run(start, flags_parser=parse)
+    app.run(start, flags_parser=read)
   except (flags.Error, ValueError, OSError) as error:
     print(f"{name}: {error}", file=sys.stderr)
   except KeyboardInterrupt:

@@ -28,20 +28,28 @@ _line: list[str] = []  # where ml_collections looks for the fields
 
 def define(help_text: str = HELP) -> flags.FlagHolder:
   """Defines the flag."""
-  return config_flags.DEFINE_config_file(
+  holder = config_flags.DEFINE_config_file(
     "config", help_string=help_text, sys_argv=_line
   )
+  flags.FLAGS["config"].default_as_str = None  # help would say 'None'
+  return holder
 
 
-def parse(argv: list[str]) -> list[str]:
-  """Reads all flags; of several configs the first."""
-  name, *_ = [*_names(argv), "quickstart"]
-  _line[:] = _with(name, argv)
-  try:
-    return flags.FLAGS(_line)
-  except AttributeError as error:
-    error.add_note("Is there such a field for --config.field=?")
-    raise
+def parse(argv: list[str], default: str | None = None) -> list[str]:
+  """Parses all flags; if several configs are given, only the first.
+
+  Args:
+    argv: The command line.
+    default: The config to use if none is given; None: one is required.
+  """
+  name = next(iter(_names(argv)), default)
+  if name:
+    _line[:] = _with(name, argv)
+  elif any(x.lstrip("-").startswith("help") for x in argv[1:]):
+    _line[:] = argv
+  else:
+    raise flags.Error(f"give --config: a file, or one of {_bundled()}")
+  return _read(flags.FLAGS, _line)
 
 
 def several(argv: list[str], default: Sequence[str]) -> dict[str, ConfigDict]:
@@ -55,7 +63,7 @@ def several(argv: list[str], default: Sequence[str]) -> dict[str, ConfigDict]:
     flag = config_flags.DEFINE_config_file(
       "config", flag_values=values, sys_argv=line
     )
-    values(line, known_only=True)
+    _read(values, line, known_only=True)
     configs[name] = flag.value
   return configs
 
@@ -65,6 +73,22 @@ def fields(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
   for argument in argv:
     if match := _FIELD.match(argument):
       yield match[1], argument
+
+
+def _read(values: flags.FlagValues, line: list[str], **options) -> list[str]:
+  """Parses a command line; refuses a field that no config has."""
+  try:
+    return values(line, **options)
+  except (AttributeError, KeyError) as error:
+    # An AttributeError of a KeyError: "'name'", then "Did you mean .." or not.
+    reason = getattr(error.args[0], "args", error.args)[0]
+    reason = " ".join(str(reason).split())
+    raise flags.Error(f"a config has no field {reason}") from None
+
+
+def _bundled() -> str:
+  """Returns the names of the bundled configs."""
+  return ", ".join(sorted({x.stem for x in FOLDER.glob("*.py")} - {"common"}))
 
 
 def _names(argv: Sequence[str]) -> list[str]:
@@ -80,8 +104,8 @@ def _with(name: str, argv: Sequence[str]) -> list[str]:
   if not path.is_file() and str(path.parent) in (".", FOLDER.name):
     path = FOLDER / f"{path.stem}.py"
   if not path.is_file():
-    names = {path.stem for path in FOLDER.glob("*.py")} - {"common"}
-    known = ", ".join(sorted(names))
-    raise flags.Error(f"--config={file}: no such file; bundled are {known}")
+    raise flags.Error(
+      f"--config={file}: no such file; bundled are {_bundled()}"
+    )
   others = [x for x in argv[1:] if not _NAMED.fullmatch(x)]
   return [argv[0], f"--config={':'.join([str(path), *argument])}", *others]

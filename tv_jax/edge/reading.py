@@ -19,13 +19,22 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
 
 def place_of(name: str) -> str:
-  """Returns where something is that is named: bundled, installed, anywhere.
+  """Returns the path of a bundled or installed file; other paths as they are.
 
   Raises:
-    ValueError: No installed package holds it.
+    ValueError: Nothing of this name is bundled, or in an installed package.
   """
   if name.startswith(_NAMED):
-    return str(BUNDLED / name.removeprefix(_NAMED))
+    path = BUNDLED / name.removeprefix(_NAMED)
+    if not path.exists():
+      known = path.parent.glob(f"*{path.suffix}")
+      if not path.suffix:
+        known = (config.parent for config in BUNDLED.glob("*/config.json"))
+      raise ValueError(
+        f"{name} is not bundled with the package: give one of"
+        f" {', '.join(map(name_of, sorted(known)))}"
+      )
+    return str(path)
   if not name.startswith(_INSTALLED):
     return name
   if place := _installed(name):

@@ -112,11 +112,14 @@ def load_questions(source: str | os.PathLike) -> tuple[Question, ...]:
 def _question(row: dict, number: int, category: str) -> Question:
   """Returns a line's question; what it lacks is its number and category."""
   row = {name: value for name, value in row.items() if value is not None}
-  turns = row.get("turns") or row.get("prompt")
-  turns = [turns] if isinstance(turns, str) else turns
+  prompt = row.get("prompt")
+  prompt = [prompt] if isinstance(prompt, str) else prompt
+  turns = row.get("turns") or prompt
   name = row.get("question_id", number)
-  if not turns or not all(isinstance(turn, str) for turn in turns):
-    raise ValueError("a question has a prompt, or turns, a list of texts")
+  if not turns:
+    raise ValueError("give a prompt, or turns, a list of texts")
+  if not isinstance(turns, list) or not all(isinstance(x, str) for x in turns):
+    raise ValueError(f"turns={reading.brief(turns)}: give a list of texts")
   if not isinstance(name, int | str) or name == "":
     raise ValueError(f"question_id={name!r}: give an integer or a text")
   references = row.get("reference", [])

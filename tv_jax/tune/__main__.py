@@ -1,5 +1,6 @@
 """Finds the best tree for a pair and a machine: `python -m tv_jax.tune`."""
 
+import functools
 import os
 import pathlib
 import sys
@@ -81,4 +82,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-  cli.run("tv_jax.tune", main, config_flag.parse)
+  cli.run(
+    "tv_jax.tune",
+    main,
+    functools.partial(config_flag.parse, default="quickstart"),
+  )
