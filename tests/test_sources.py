@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import shutil
 
 import pytest
@@ -110,4 +111,18 @@ def test_of_large_weights_the_beginning_and_pieces_are_read(pair, monkeypatch):
     content = bytearray(whole)
     content[place] ^= 1
     path.write_bytes(content)
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 10**7))  # clocks are coarse
     assert different(before, read(pair)) == ["draft/model.safetensors"]
+
+
+def test_a_file_is_read_once_for_many_runs(pair, monkeypatch):
+  before, opened, opening = read(pair), [], pathlib.Path.open
+
+  def open_file(path, *arguments, **options):
+    opened.append(path.name)
+    return opening(path, *arguments, **options)
+
+  monkeypatch.setattr(pathlib.Path, "open", open_file)
+  assert read(pair) == before
+  assert "minibench.jsonl" in opened
+  assert not [name for name in opened if name.startswith("model.")]

@@ -1,12 +1,13 @@
-"""What a run reads, as named hashes: a change between two starts is refused.
+"""Hashes of everything that a run reads, by name: a changed input is refused.
 
-Paths are in the config; here is what stood there. No name holds a place or a
-date, so that a copy on another machine is the same.
+The config names files; the hashes are of their content. No name contains a
+folder or a date, so a copy on another machine has the same hashes.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import pathlib
@@ -17,38 +18,39 @@ from tv_jax.edge.reading import place_of
 from tv_jax.models import gguf, storage
 from tv_jax.runs.questions import Question
 from tv_jax.runs.settings import Run
-from tv_jax.tree import Adaptive, Tree
+from tv_jax.tree import Tree
 
-# Of larger files of weights the beginning is read, where a GGUF file has its
-# tokenizer, and so many pieces, evenly spread.
+# Of a larger file, the beginning is read (a GGUF file has its tokenizer there),
+# and this many pieces of this many bytes, evenly spread.
 WHOLE = 64 << 20
 _PIECES, _PIECE = 4096, 4096
-# What tokens are made by, and what ends an answer.
-_TEXTS = (
-  "generation_config.json",
-  "tokenizer*",
-  "chat_template*",
-  "special_tokens_map.json",
-  "added_tokens.json",
-  "vocab.*",
-  "merges.txt",
+_MODEL = ("config.json", "*.safetensors")
+# The target's tokenizer serves both models.
+_TOKENIZER = (
+  *("generation_config.json", "tokenizer*", "chat_template*"),
+  *("special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt"),
 )
 
 
 def hashes(
   settings: Run, questions: Sequence[Question], finished: bool = False
 ) -> dict[str, str]:
-  """Returns what a run reads, by name; the part before a slash is a group.
+  """Returns the hashes; the part of a name before a slash is its group.
 
-  The models of a finished run may be gone: then they are left out.
+  A finished run's models may be gone: then they are left out.
   """
   named = settings.named
   result = {"questions": of_questions(questions)}
   for name, tree in named.trees.items():
-    result[f"trees/{name}"] = _of_value(_shape(tree, name))
+    if isinstance(tree, Tree):
+      shape = tree.parents
+    else:
+      policy = names.source_hash(tree.policy, name)
+      shape = (*tree.widths, tree.most, policy)
+    result[f"trees/{name}"] = _of_value(shape)
   for group in ("rules", "proposals"):
     for name, thing in sorted(getattr(named, group).items()):
-      if digest := names.source_hash(thing, name):  # no built-in
+      if digest := names.source_hash(thing, name):  # "" for a built-in
         result[f"{group}/{name}"] = digest
   models = settings.models
   for name, place, revision in (
@@ -61,63 +63,48 @@ def hashes(
 
 
 def _is_here(place: str) -> bool:
-  """Returns whether a model is here: no hub's, and not gone since."""
+  """Returns whether a model is a file or a directory that exists."""
   try:
-    path = pathlib.Path(place_of(place)).expanduser()
-  except ValueError:  # of a package that is gone
+    return storage.is_local(pathlib.Path(place_of(place)).expanduser())
+  except ValueError:  # its package is gone
     return False
-  return path.exists() and storage.is_local(path)
 
 
 def of_questions(questions: Sequence[Question]) -> str:
-  """Returns the hash of what is asked."""
+  """Returns the hash of the questions."""
   return _of_value([*map(dataclasses.asdict, questions)])
-
-
-def _shape(tree: Tree | Adaptive, name: str) -> list:
-  """Returns what a tree is, or what shapes it."""
-  if isinstance(tree, Tree):
-    return [*tree.parents]
-  return [*tree.widths, tree.most, names.source_hash(tree.policy, name)]
 
 
 def of_model(name: str, place: str, revision: str | None) -> dict[str, str]:
   """Returns the hashes of a checkpoint's files, or a repository's commit.
 
   Args:
-    name: The group; of "target" the tokenizer's files are among them.
-    place: The directory, file or repository.
-    revision: Of a repository.
+    name: The group. "target" has the tokenizer's files as well.
+    place: The directory, file or hub repository.
+    revision: The repository's revision.
   """
-  directory = storage.resolve(place, revision)
-  if gguf.is_file(directory):
-    return {f"{name}/{directory.name}": _of_weights(directory)}
-  if not pathlib.Path(place).expanduser().is_dir():
-    return {name: directory.name}
-  result = {f"{name}/config.json": _of_text(directory / "config.json")}
-  for path in sorted(directory.glob("*.safetensors")):
-    result[f"{name}/{path.name}"] = _of_weights(path)
-  # Of the draft there is no tokenizer: the target's serves both.
-  for pattern in _TEXTS if name == "target" else ():
-    for path in sorted(directory.glob(pattern)):
-      result[f"{name}/{path.name}"] = _of_text(path)
-  return result
+  folder = storage.resolve(place, revision)
+  if gguf.is_file(folder):
+    paths = [folder]
+  elif storage.is_local(pathlib.Path(place).expanduser()):
+    patterns = _MODEL + (_TOKENIZER if name == "target" else ())
+    paths = [path for x in patterns for path in sorted(folder.glob(x))]
+  else:
+    return {name: folder.name}  # the commit
+  return {f"{name}/{path.name}": of_file(path) for path in paths}
 
 
-def _of_value(value) -> str:
-  return _digest(json.dumps(value, sort_keys=True).encode())
+def of_file(path: pathlib.Path) -> str:
+  """Returns the hash of a file, which is read again only if it has changed."""
+  status = path.stat()
+  return _of_file(path, status.st_size, status.st_mtime_ns)
 
 
-def _of_text(path: pathlib.Path) -> str:
-  """Of a JSON file its value: how it is laid out is no difference."""
-  if path.suffix == ".json":
+@functools.lru_cache
+def _of_file(path: pathlib.Path, size: int, changed: int) -> str:
+  del changed
+  if path.suffix == ".json":  # layout makes no difference
     return _of_value(json.loads(path.read_text(encoding="utf-8-sig")))
-  return _digest(path.read_bytes())
-
-
-def _of_weights(path: pathlib.Path) -> str:
-  """Of a large file its size, its beginning, and pieces of it."""
-  size = path.stat().st_size
   with path.open("rb") as file:
     if size <= WHOLE:
       return hashlib.file_digest(file, "sha256").hexdigest()[:16]
@@ -129,5 +116,6 @@ def _of_weights(path: pathlib.Path) -> str:
   return digest.hexdigest()[:16]
 
 
-def _digest(data: bytes) -> str:
+def _of_value(value) -> str:
+  data = json.dumps(value, sort_keys=True).encode()
   return hashlib.sha256(data).hexdigest()[:16]
