@@ -125,7 +125,7 @@ def test_how_siblings_are_drawn_is_asked_and_said():
       asked = Settings(tree="branching:2", proposal=drawn, cases=8)
       found = programs.certify(program, asked)
       assert found.lossless == (program is right), repr(found)
-      assert f"  siblings drawn {drawn}\n" in repr(found) + "\n"
+      assert f"siblings, drawn {drawn}\n" in repr(found) + "\n"
   with pytest.raises(ValueError, match="a cycle is not told how siblings"):
     programs.certify(chain, Settings(proposal="top_k"))
 

@@ -40,7 +40,8 @@ def test_the_fault_is_caught_and_the_mend_is_exact(name):
 @pytest.mark.long
 def test_what_is_small_is_found():
   closed, clamped = map(row, SMALL)
-  assert "exactly 0" in closed.caught.smallest.failure.fault
+  assert closed.caught.lossless
+  assert closed.caught.closed
   assert max(closed.distances) < 1e-12
   *random, near = clamped.distances
   assert max(random) < 1e-12

@@ -11,7 +11,7 @@ from examples.faults import (
   row_after_rejection,
   softmax_residual,
 )
-from tests import commands
+from tests import commands, quick
 from tv_jax import certify
 from tv_jax.certify import programs
 from tv_jax.certify.programs import Settings
@@ -116,7 +116,6 @@ def test_a_right_program_is_certified(program):
     (row_after_rejection, 2),
     # Without it, of two tokens one is left, as it should be.
     (residual_of_one_token, 3),
-    (closed_coin, 2),
   ],
 )
 def test_the_smallest_failing_case_is_spelled_out(fault, V):
@@ -125,11 +124,64 @@ def test_the_smallest_failing_case_is_spelled_out(fault, V):
   assert V == certificate.smallest.laws[0].V
   report, failure = repr(certificate), certificate.smallest.failure
   assert "smallest failing case:\n  tokens a b" in report
-  if fault is closed_coin:
-    assert "where a uniform is exactly 0" in report
-  else:
-    assert failure.chance > failure.wanted + 1e-9
-    assert f"variation {certificate.smallest.distance:.2g}" in report
+  assert failure.chance > failure.wanted + 1e-9
+  assert f"variation {certificate.smallest.distance:.2g}" in report
+
+
+CLOSED = "a coin is compared with <="
+
+
+def test_a_closed_coin_is_a_remark():
+  certificate = programs.certify(closed_coin.faulty)
+  assert certificate.lossless
+  assert certificate.smallest is None
+  assert len(certificate.cases) == 30  # the search went on
+  assert certificate.closed.laws[0].V == 2
+  report = repr(certificate)
+  assert report.startswith("LOSSLESS, but for a coin that is exactly 0: total")
+  assert CLOSED in report
+  assert "the output begins 'a" in report
+  assert "which the target never does, if a uniform is exactly 0" in report
+  with pytest.raises(AssertionError, match="NOT LOSSLESS, but for a coin"):
+    certify.assert_lossless(closed_coin.faulty, strict=True, cases=8)
+  certify.assert_lossless(closed_coin.fixed, strict=True, cases=8)
+
+
+def test_a_closed_coin_does_not_hide_a_fault():
+  def by_closed(rng, p, q):
+    return rng.random() * q <= p
+
+  def hot(rng, law):
+    return by_choice(rng, law**2)
+
+  def program(p, q, context, rng):
+    law, target = q(context), p(context)
+    drafted = by_choice(rng, law)
+    if not by_closed(rng, target[drafted], law[drafted]):
+      return [by_choice(rng, np.maximum(target - law, 0))]
+    return [drafted, hot(rng, p((*context, drafted)))]
+
+  certificate = programs.certify(program)
+  assert certificate.verdict == "NOT LOSSLESS"
+  assert certificate.smallest.failure.chance > 0
+  report = repr(certificate)
+  assert report.startswith("NOT LOSSLESS: total variation")
+  assert report.index("with probability") < report.index(CLOSED)
+
+
+def test_a_fault_behind_rounding_is_found():
+  """Rounding fails first; the search goes on, and the clear case is told."""
+
+  def program(p, q, context, rng):
+    law = p(context).astype(np.float32)
+    if np.count_nonzero(law) < 2:
+      return [0]
+    return [by_choice(rng, law)]
+
+  certificate = programs.certify(program)
+  assert certificate.verdict == "NOT LOSSLESS"
+  assert certificate.smallest.distance > 0.1
+  assert "float32" not in repr(certificate)
 
 
 def cut(law):
@@ -161,6 +213,72 @@ def verify(tree, tokens, q, p, rng, bug=""):
       if bug == "bonus cut" and path:
         target = cut(target)
       return np.array(path, int), by_choice(rng, target)
+
+
+def verify_chain(tree, tokens, q, p, rng, power=1):
+  """Speculative sampling of a chain, whatever the tree."""
+  for i, x in enumerate(tokens[1:]):
+    if rng.random() * q[i][x] >= p[i][x]:
+      return range(1, i + 1), by_choice(rng, np.maximum(p[i] - q[i], 0))
+  return range(1, len(tokens)), by_choice(rng, p[-1] ** power)
+
+
+def test_a_chain_verifier_needs_no_tree():
+  certificate = programs.certify(verify_chain)
+  assert certificate.lossless
+  report = repr(certificate)
+  for told in ("cases of 5 tokens", "cases of 64 tokens", "--trees=chain"):
+    assert told in report
+  wrong = functools.partial(verify_chain, power=2)
+  assert programs.certify(wrong).verdict == "NOT LOSSLESS"
+  with pytest.raises(certify.ExploreError, match="--trees=chain"):
+    programs.certify(verify_chain, Settings(tree="kary:2x2"))
+
+
+def deep(tree, tokens, q, p, rng, wrong):
+  """A right verifier of trees but for one place, given by level and rank.
+
+  "cut" returns the first three nodes, and the token after the whole path.
+  """
+  node, path = 0, []
+  while True:
+    target, draft = p[node].copy(), q[node].copy()
+    children = [i for i, parent in enumerate(tree.parents) if parent == node]
+    for rank, child in enumerate(children):
+      half = 0.5 if wrong == f"chance {len(path) + 1} {rank + 1}" else 1
+      if rng.random() * draft[tokens[child]] < half * target[tokens[child]]:
+        node = child
+        path.append(child)
+        break
+      target = np.maximum(target - draft, 0)
+      target = target / target.sum() if target.sum() else p[node]
+      draft[tokens[child]] = 0
+      draft = draft / max(draft.sum(), 1e-300)
+    else:
+      if wrong == f"bonus {len(path)}":
+        target = target**2
+      token = by_choice(rng, target)
+      return path[:3] if wrong == "cut" else path, token
+
+
+PLACES = ["cut", "bonus 4", "bonus 5"]
+FAMILIES = (1, 4), (2, 3), (3, 3), (4, 3), (5, 2), (4, 1), (5, 1)
+PLACES += [f"chance {level} {rank}" for level, rank in FAMILIES]
+
+
+@pytest.mark.parametrize("wrong", quick.shorter(PLACES, keep=1))
+def test_a_fault_at_one_place_of_a_usual_tree_is_found(wrong):
+  certificate = programs.certify(functools.partial(deep, wrong=wrong))
+  assert certificate.verdict == "NOT LOSSLESS"
+  assert certificate.smallest.distance > 1e-6
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("program", [verify, verify_chain])
+def test_all_places_of_a_usual_tree_are_tried(program):
+  certificate = programs.certify(program)
+  assert certificate.lossless
+  assert "trees to depth 5" in repr(certificate)
 
 
 @pytest.mark.parametrize("bug", ["", "with replacement", "bonus"])
@@ -243,6 +361,11 @@ def test_rounding_in_float32_is_told_from_a_fault():
     (lambda p, q, context, rng: [3], r"it returns \[3\]: tokens are 0 to 2"),
     (lambda p, q, context, rng: [q(())], "prefixes begin with the context"),
     (lambda tree, tokens, q, p, rng: ([3], 0), "a child of the root down"),
+    (
+      lambda tree, tokens, q, p, rng: [1, 3],
+      r"it returns \[1, 3\] and not a pair \(path, next token\), as a verify",
+    ),
+    (lambda tree, tokens, q, p, rng: [], r"and not a pair \(path, next token"),
   ],
 )
 def test_what_is_no_output_is_refused(program, message):

@@ -56,13 +56,14 @@ def line(name: str, row: Row) -> str:
 
 
 def smallest(row: Row) -> str:
-  """Say which prefix is too likely in the certificate's smallest case."""
+  """Tell the prefix that is too likely in the certificate's smallest case."""
   failure = row.caught.smallest and row.caught.smallest.failure
+  if closed := row.caught.closed:
+    prefix = words.word(closed.closed).replace("'", "`")
+    return f"{prefix}: 0, but not if a coin is 0"
   if failure is None:
     return "none"
   prefix = words.word(failure.prefix).replace("'", "`")
-  if failure.fault:
-    return f"{prefix}: 0, but not if a coin is 0"
   excess = small(failure.chance - failure.wanted, "+").replace("+", "+ ")
   return f"{prefix}: {failure.wanted:.3g} {excess}"
 

@@ -65,6 +65,12 @@ _TOLERANCE = flags.DEFINE_float(
   " needs 1e-6.",
   lower_bound=0.0,
 )
+_STRICT = flags.DEFINE_bool(
+  "strict",
+  False,
+  "Whether a program fails that compares a coin with <=, which is wrong where"
+  " the coin is exactly 0.",
+)
 _F32 = flags.DEFINE_bool("f32", False, "In float32, not float64.")
 
 
@@ -135,7 +141,7 @@ def _certify_program() -> int:
     if flag.present:
       raise ValueError(f"--{flag.name} is for rules, not for --program")
   usual = contracts.Settings()
-  tree, proposal = _TREES.value, _PROPOSALS.value
+  proposal = _PROPOSALS.value
   program = names.load(str(_PROGRAM.value), "program")
   if not callable(program):
     raise ValueError(
@@ -144,10 +150,11 @@ def _certify_program() -> int:
   settings = contracts.Settings(
     vocabulary=_VOCAB.value,
     cases=_CASES.value if _CASES.present else usual.cases,
-    tree=tree and tree_lib.resolve(tree),
+    tree=_TREES.value,
     proposal=proposal or usual.proposal,
     arrays=_ARRAYS.value,
     tolerance=_TOLERANCE.value,
+    strict=_STRICT.value,
     seed=_SEED.value,
   )
   result = programs.certify(program, settings)

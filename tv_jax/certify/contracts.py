@@ -1,6 +1,7 @@
-"""What a program that can be certified is called with.
+"""The two contracts of a program that can be certified, and its laws.
 
-Each is run as a cycle: drafts are drawn, something decides, tokens come out.
+A program in either contract is run as a cycle: it gets laws, and tokens come
+out.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from tv_jax.certify import cases
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 
-# Taken before a program runs, while which others stand in their place.
+# Held here because stand-ins take their places while a program runs.
 _GENERATOR, _BITS = np.random.Generator, np.random.PCG64
 CONTEXT = (1, 0)
 CYCLE = "cycle(p, q, context, rng) -> tokens"
@@ -29,18 +30,19 @@ class Settings(NamedTuple):
   """How much to try.
 
   Attributes:
-    vocabulary: Tokens; None: as the tree needs, or if there is none, 3, 5 and
-      64 in turn.
-    cases: Random laws of 3 tokens: of each kind of `cases.KINDS` in turn. Of
-      more tokens there are fewer.
-    tree: Of a verifier; None: kary:2x2 of 3 tokens, branching:3 of 5 and
-      chain:1 of 64.
-    proposal: How the siblings that a verifier is given were drawn.
-    arrays: What a verifier's laws are: "numpy" or "torch".
-    tolerance: Total variation that counts as rounding.
-    budget: Runs of a case at most.
-    seconds: After so many of the processor's no further case is begun.
-    seed: Of the laws.
+    vocabulary: Number of tokens. None: as many as the tree needs, or without a
+      tree 3, 5 and 64 in turn.
+    cases: Number of random laws of 3 tokens; `cases.KINDS` take turns. Larger
+      vocabularies have fewer cases.
+    tree: The tree that a verifier gets. None: several trees, to depth 5 and to
+      4 siblings. "chain": several chains.
+    proposal: How the siblings that a verifier gets are drawn.
+    arrays: Type of a verifier's laws: "numpy" or "torch".
+    tolerance: Largest total variation that counts as rounding.
+    strict: Whether a coin that is compared with `<=` is a failure.
+    budget: Maximum number of runs in a case.
+    seconds: Processor time after which no further case begins.
+    seed: Seed of the laws.
   """
 
   vocabulary: int | None = None
@@ -49,13 +51,14 @@ class Settings(NamedTuple):
   proposal: Proposal | str = "without_replacement"
   arrays: str = "numpy"
   tolerance: float = 1e-9
+  strict: bool = False
   budget: int = 100_000
   seconds: float = 40.0
   seed: int = 0
 
 
 class Laws:
-  """The target's or the draft's law after any tokens; made when asked for."""
+  """The target's or the draft's law after any tokens, made on demand."""
 
   def __init__(
     self,
@@ -69,15 +72,16 @@ class Laws:
     """Prepares laws of one kind of `cases.KINDS`.
 
     Args:
-      kind: The kind.
-      V: Tokens.
-      seed: Of all laws.
-      which: 0 for the target's, 1 for the draft's.
-      least: Tokens that each law has, or more.
-      most: Tokens that laws have at most: after the context, and elsewhere.
+      kind: A key of `cases.KINDS`.
+      V: Number of tokens.
+      seed: Seed of the target's and the draft's laws together.
+      which: 0 for the target's laws, 1 for the draft's.
+      least: Minimum number of tokens with a positive probability.
+      most: Maximum number of such tokens, after 0, 1, .. tokens; the last entry
+        holds for all longer texts.
     """
     self.kind, self.V, self._seed, self._which = kind, V, [*seed], which
-    self._least, self._most = least, most or (V, V)
+    self._least, self._most = least, most or (V,)
     self.known: dict[tuple, np.ndarray] = {}
 
   def __call__(self, prefix: Sequence[int]) -> np.ndarray:
@@ -93,7 +97,8 @@ class Laws:
       law = cases.KINDS[self.kind](rng, self.V)[self._which]
       if np.count_nonzero(law) < self._least:
         law = (law + 0.25) / (1 + 0.25 * self.V)
-      most = self._most[len(prefix) > len(CONTEXT)]
+      depth = min(len(prefix) - len(CONTEXT), len(self._most) - 1)
+      most = self._most[depth]
       law[np.argsort(law)[:-most]] = 0
       law /= law.sum() if most < self.V else 1
       self.known[prefix] = law
@@ -133,8 +138,12 @@ def fixed_tree(settings: Settings) -> Tree:
   return tree
 
 
+class OnChainsError(TypeError):
+  """A verifier returns a path of a chain that is not a path of its tree."""
+
+
 def _verify(program, tree, proposal, arrays, p, q, context, rng):
-  """Draws a tree's tokens, and has a verifier decide."""
+  """Draws a tree's tokens and lets a verifier decide."""
   tokens: list = [None] * len(tree)
   prefixes: list[tuple] = [tuple(context)] * len(tree)
   for node in range(len(tree)):
@@ -151,13 +160,28 @@ def _verify(program, tree, proposal, arrays, p, q, context, rng):
       tokens[child] = drawn[-1]
       prefixes[child] = (*prefixes[node], drawn[-1])
   laws = [arrays(np.array([*map(law, prefixes)])) for law in (q, p)]
-  # A copy: it is the program's own to change.
-  path, token = program(tree, [*tokens], *laws, rng)
-  path = [*map(int, path.tolist() if hasattr(path, "tolist") else path)]
+  # The program may change its list of tokens.
+  path, token = _returned(program(tree, [*tokens], *laws, rng))
   for parent, node in zip([0, *path], path, strict=False):
     if not 0 < node < len(tree) or tree.parents[node] != parent:
-      raise TypeError(
+      told = (
         f"it returns the path {path}: give accepted nodes from a child of the"
         " root down, each below the one before"
       )
+      if path == [*range(1, len(path) + 1)]:
+        raise OnChainsError(f"{told} (--trees=chain for a verifier of chains)")
+      raise TypeError(told)
   return [*(tokens[node] for node in path), token]
+
+
+def _returned(output) -> tuple[list[int], Any]:
+  """Returns the path and the next token that a verifier returned."""
+  try:
+    path, token = output
+    path = path.tolist() if hasattr(path, "tolist") else path
+    return [*map(int, path)], token
+  except (TypeError, ValueError):
+    raise TypeError(
+      f"it returns {output!r:.80} and not a pair (path, next token), as a"
+      f" {VERIFY} does"
+    ) from None

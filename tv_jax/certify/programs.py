@@ -1,9 +1,8 @@
-"""Is somebody's program lossless? Its exact output law, on laws of our own.
+"""Certifies a program: compares its exact output law with the target's.
 
-A program is a Python function in one of two contracts (contracts.py). Both are
-certified as a cycle: drafts are drawn, something decides, tokens come out. The
-output, continued by the target, must have the target's law on all prefixes.
-`assert_lossless` is this in a test of somebody's own.
+A program is a Python function in one of two contracts (contracts.py). It runs
+as a cycle on random laws. Its output, continued by the target alone, must have
+the target's law on all prefixes. `assert_lossless` is the same as a test.
 """
 
 from __future__ import annotations
@@ -11,99 +10,111 @@ from __future__ import annotations
 import collections
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
 from tv_jax import proposals
+from tv_jax import tree as tree_lib
 from tv_jax.certify import cases, words
 from tv_jax.certify.contracts import (
   CONTEXT,
   Laws,
+  OnChainsError,
   Settings,
   as_cycle,
   fixed_tree,
   is_cycle,
 )
 from tv_jax.certify.dice import ExploreError, Law, explore
-from tv_jax.proposals import WITHOUT_REPLACEMENT
+from tv_jax.proposals import WITH_REPLACEMENT, WITHOUT_REPLACEMENT
 
-# Trees of a verifier, and tokens, if nothing else is asked for.
-_SMALL, _WIDE, _LONG = ("kary:2x2", 3), ("branching:3", 5), ("chain:1", 64)
+# The chains of `--trees=chain`.
+CHAINS = "chain"
+# The largest families in the trees of papers, as (level, siblings).
+_FAMILIES = ((2, 3), (3, 3), (4, 3), (5, 2))
 _OPTIONAL_SECONDS = 10.0  # of a case that can be left out
 _VERDICTS = ("LOSSLESS", "UNDECIDED", "NOT LOSSLESS")
-FLOAT32 = 1e-6  # what rounding in single precision may do to a law
+FLOAT32 = 1e-6  # the largest distance that single precision explains
+_BUT_FOR = ", but for a coin that is exactly 0"
 
 
 class Failure(NamedTuple):
-  """How the output's law is not the target's."""
+  """A prefix whose probability differs from the target's."""
 
-  prefix: tuple[int, ...]  # the shortest that is too likely, by most
-  chance: float = 0.0  # of this prefix
-  wanted: float = 0.0  # under the target
-  fault: str = ""  # what is wrong besides the law
+  prefix: tuple[int, ...]  # of the shortest, the one with the largest excess
+  chance: float  # its probability
+  wanted: float  # its probability under the target
 
 
 class Case(NamedTuple):
-  """What a program does with one pair of laws."""
+  """The result of running a program with one pair of laws."""
 
   laws: tuple[Laws, Laws]  # the target's and the draft's
   law: Law  # of the output
   distance: float  # total variation, see `compare`
   failure: Failure | None
+  closed: tuple[int, ...] = ()  # a forbidden prefix, see `_closed`
 
   def verdict(self, settings: Settings) -> str:
-    """Returns one of `_VERDICTS`."""
+    """Returns an entry of `_VERDICTS`."""
     if self.failure:
       return "NOT LOSSLESS"
     near = self.distance <= settings.tolerance
     return "LOSSLESS" if near else "UNDECIDED"
 
   def __repr__(self) -> str:
-    """Tells the laws, and where the output's goes wrong."""
+    """Tells the laws, and where the output's law is wrong."""
     p, q = self.laws
-    prefix, chance, wanted, fault = self.failure or Failure(())
+    prefix = self.failure.prefix if self.failure else self.closed
     alphabet = " ".join(map(words.name, range(p.V)))
     lines = [f"  tokens {alphabet}, laws of kind {p.kind!r}"]
     for path in words.paths(p.V, max(len(prefix), 2), prefix):
       after = (*CONTEXT, *path)
       lines.append(words.laws(path, p(after), q(after)))
-    if fault:
-      return "\n".join([*lines, f"  {fault}: {words.word(prefix)}"])
-    begins = words.begins(prefix, chance, wanted)
-    lines.append(f"{begins}; total variation {self.distance:.2g}")
+    if self.failure:
+      begins = words.begins(*self.failure)
+      lines.append(f"{begins}; total variation {self.distance:.2g}")
+    elif self.closed:
+      lines.append(
+        f"  the output begins {words.word(prefix)}, which the target never"
+        " does, if a uniform is exactly 0"
+      )
     return "\n".join(lines)
 
 
 class Certificate(NamedTuple):
-  """What a program does with all that was tried."""
+  """The result of running a program with all laws."""
 
-  verdict: str  # one of `_VERDICTS`
-  cases: list[Case]  # that were tried
-  smallest: Case | None  # that fails, tried or made for it
-  notes: list[str]  # how siblings were drawn, and what was not tried
+  verdict: str  # an entry of `_VERDICTS`
+  cases: list[Case]  # in the order in which they ran
+  smallest: Case | None  # the clearest failing case
+  closed: Case | None  # the smallest case with a coin that is compared by <=
+  notes: list[str]  # the trees, and what was left out
 
   @property
   def lossless(self) -> bool:
-    """Whether it is."""
+    """Whether the verdict is LOSSLESS."""
     return self.verdict == "LOSSLESS"
 
   @property
   def distance(self) -> float:
-    """The largest total variation, that of the smallest failing case too."""
+    """The largest total variation of all cases and the smallest failing one."""
     failing = [self.smallest] if self.smallest else []
     return max(case.distance for case in [*self.cases, *failing])
 
   def __repr__(self) -> str:
-    """Returns the verdict, and what fails."""
+    """Returns the verdict and the smallest failing case."""
     counts = collections.Counter(case.laws[0].V for case in self.cases)
     several = (f"{n} cases of {V} tokens" for V, n in sorted(counts.items()))
     laws = [case.law for case in self.cases]
     lengths = [len(x) * y for law in laws for x, y in law.chances.items()]
+    only_closed = self.closed and not self.smallest
     lines = [
-      f"{self.verdict}: total variation {self.distance:.2g} at most in"
-      f" {', '.join(several)}, {float(sum(lengths)) / len(laws):.3f} tokens a"
-      f" cycle, {sum(law.runs for law in laws)} runs",
+      f"{self.verdict}{_BUT_FOR * bool(only_closed)}: total variation"
+      f" {self.distance:.2g} at most in {', '.join(several)},"
+      f" {float(sum(lengths)) / len(laws):.3f} tokens a cycle,"
+      f" {sum(law.runs for law in laws)} runs",
       *self.notes,
     ]
     if unexplored := max(float(law.unexplored) for law in laws):
@@ -113,29 +124,52 @@ class Certificate(NamedTuple):
       )
     if self.smallest:
       lines += ["smallest failing case:", repr(self.smallest)]
-      failure = self.smallest.failure
-      if failure and not failure.fault and self.distance < FLOAT32:
+      if self.distance < FLOAT32:
         lines.append(
           "  so little is the rounding of a program that computes in float32:"
           f" with a tolerance of {FLOAT32:g} it is not looked at"
         )
+    if self.closed:
+      lines += [
+        "remark: a coin is compared with <= or >=, where < is right. It matters"
+        " if a uniform is exactly 0 (one in 2^24 in float32, one in 2^53 in"
+        " float64) and the target forbids a token, as under a grammar; --strict"
+        " makes it a failure:",
+        repr(self.closed._replace(failure=None)),
+      ]
     return "\n".join(lines)
 
 
 def certify(program: Callable, settings: Settings | None = None) -> Certificate:
   """Certifies a program.
 
+  A verifier that takes its default trees for chains is certified on chains.
+
   Args:
-    program: In one of the contracts; the names of its parameters tell which.
+    program: A function in one of the contracts, which the names of its
+      parameters tell.
     settings: How much to try.
 
   Raises:
-    ExploreError: It cannot be explored; in one line, why and where.
+    ExploreError: The program cannot be explored; one line tells why and where.
   """
   settings = settings or Settings()
   cycle, proposal = is_cycle(program), proposals.resolve(settings.proposal)
   if cycle and proposal != WITHOUT_REPLACEMENT:
     raise ValueError("a cycle is not told how siblings are drawn")
+  try:
+    return _certify(program, cycle, settings)
+  except ExploreError as error:
+    if settings.tree or not isinstance(error.__cause__, OnChainsError):
+      raise
+  certificate = _certify(program, cycle, settings._replace(tree=CHAINS))
+  certificate.notes.append(
+    "  on chains alone (--trees=chain): on trees it returns paths of a chain"
+  )
+  return certificate
+
+
+def _certify(program, cycle: bool, settings: Settings) -> Certificate:
   worlds, tried, left_out = _worlds(cycle, settings), [], 0
   end = time.process_time() + settings.seconds
   for number, world in enumerate(worlds):
@@ -144,19 +178,22 @@ def certify(program: Callable, settings: Settings | None = None) -> Certificate:
       left_out += 1
       continue
     tried.append(case)
-    if case.failure or time.process_time() > end:
+    # A small failure may be rounding, behind which a fault can hide.
+    failed = case.failure and case.distance > FLOAT32
+    if failed or time.process_time() > end:
       break
-  failing = [case for case in tried if case.failure]
-  if failing and worlds[0].V > 2:
-    failing += _smaller(program, world, end)
-  smallest = min(
-    failing, key=lambda case: (case.laws[0].V, case.law.runs), default=None
-  )
-  notes = [] if cycle else [f"  siblings drawn {proposal.name}"]
+  found = [case for case in tried if case.failure or case.closed]
+  if found and worlds[0].V > 2:
+    found += _smaller(program, world, end)
+  failing = [case for case in found if case.failure]
+  clear = max((case.distance for case in failing), default=0) / 10
+  smallest = _smallest(case for case in failing if case.distance >= clear)
+  closed = _smallest(case for case in found if case.closed)
+  notes = [] if cycle else [f"  {_told(worlds)} {settings.proposal}"]
   if left_out:
     notes.append(
-      f"  left out: {left_out} cases of {_LONG[1]} tokens, too many paths; a"
-      " cut to the 50 likeliest may not show"
+      f"  left out: {left_out} cases of 64 tokens, too many paths; a cut to the"
+      " 50 likeliest may not show"
     )
   asked = len(worlds) - left_out
   if not smallest and len(tried) < asked:
@@ -165,21 +202,38 @@ def certify(program: Callable, settings: Settings | None = None) -> Certificate:
       f" {len(cases.KINDS)} have each kind of laws"
     )
   verdicts = {case.verdict(settings) for case in tried}
-  # Too slow a program has not met every kind of laws.
+  # A program that is too slow has not met every kind of laws.
   if len(tried) < sum(world.needed for world in worlds):
     verdicts.add("UNDECIDED")
+  if settings.strict and closed:
+    verdicts.add("NOT LOSSLESS")
   verdict = max(verdicts, key=_VERDICTS.index)
-  return Certificate(verdict, tried, smallest, notes)
+  return Certificate(verdict, tried, smallest, closed, notes)
+
+
+def _smallest(cases: Iterable[Case]) -> Case | None:
+  """Returns the case with the fewest tokens and runs."""
+  return min(
+    cases, key=lambda case: (case.laws[0].V, case.law.runs), default=None
+  )
+
+
+def _told(worlds: Sequence[_World]) -> str:
+  """Tells the trees of all cases."""
+  trees = [fixed_tree(world.settings) for world in worlds]
+  depth = max(tree.max_depth for tree in trees)
+  siblings = max(tree.max_children for tree in trees)
+  return f"trees to depth {depth} and to {siblings} siblings, drawn"
 
 
 class _World(NamedTuple):
-  """What a case is made of."""
+  """The laws and the tree of a case."""
 
   settings: Settings
   V: int
   kind: str
-  widest: int
-  # Tokens that laws have at most; see `Laws`.
+  widest: int  # the largest number of siblings
+  # The maximum number of tokens with a positive probability, see `Laws`.
   draft: Sequence[int] = ()
   target: Sequence[int] = ()
   needed: bool = False  # for a verdict
@@ -187,7 +241,10 @@ class _World(NamedTuple):
 
 
 def _worlds(cycle: bool, settings: Settings) -> list[_World]:
-  """Returns all cases; a third sibling with a choice is in the usual ones."""
+  """Returns all cases.
+
+  The last sibling has a choice in each: a fault there shows in no other.
+  """
   names = [*itertools.islice(itertools.cycle(cases.KINDS), settings.cases)]
   first, rest = names[: len(cases.KINDS)], names[len(cases.KINDS) :]
 
@@ -202,18 +259,56 @@ def _worlds(cycle: bool, settings: Settings) -> list[_World]:
       )
     return [_World(with_tree, V, name, widest, **more) for name in names]
 
-  if settings.vocabulary or settings.tree:
-    asked = settings.tree, settings.vocabulary
+  chains = settings.tree == CHAINS
+  if settings.vocabulary or (settings.tree and not chains):
+    tree = settings.tree if not chains else "chain:2"
+    asked = tree, settings.vocabulary
     return of(*asked, first, needed=True) + of(*asked, rest)
-  long, few = of(*_LONG, ["smooth"], optional=True)[0], (2, 2)
+  small = "chain:2" if chains else "kary:2x2"
+  if chains or cycle:
+    wide = of("chain:2", 5, first[:4], needed=True, draft=(5, 1))
+  else:
+    wide = _families(of, settings)
+  deep = [] if cycle else of("chain:5", 4, ["smooth"] * 2, draft=(2,))
+  long = of("chain:1", 64, ["smooth"], optional=True)[0]
   return [
-    *of(*_SMALL, first, needed=True),
-    *of(*_WIDE, first[:4], needed=True, draft=(5, 1)),
+    *of(small, 3, first, needed=True),
+    *wide,
+    *(world._replace(needed=True) for world in deep),
     # Of many tokens either the draft or the target has few.
     long._replace(draft=(2, 1)),
-    long._replace(draft=(long.V, 1), target=few),
-    *of(*_SMALL, rest),
+    long._replace(draft=(long.V, 1), target=(2,)),
+    *of(small, 3, rest),
   ]
+
+
+def _families(of: Callable, settings: Settings) -> list[_World]:
+  """Returns cases for every depth and number of siblings of a usual tree.
+
+  Each tree is large at one place alone: elsewhere few tokens can be drafted, so
+  that few drafts are enumerated.
+  """
+
+  def support(siblings):
+    replaced = proposals.resolve(settings.proposal) == WITH_REPLACEMENT
+    return min(siblings + 1, 3) if replaced else siblings + 1
+
+  def made(tree, **more):
+    worlds = of(tree, 5, ["smooth"] * 2, needed=True, **more)
+    return [world._replace(widest=1) for world in worlds]
+
+  worlds = made("branching:4", draft=(support(4),), target=(5, 2))
+  for level, siblings in _FAMILIES:
+    tree = [*range(-1, level - 1), *[level - 1] * siblings]
+    draft = (*[1] * (level - 1), support(siblings))
+    worlds += made(
+      tree_lib.from_parents(tree), draft=draft, target=(*[5] * level, 2)
+    )
+  # The last of four siblings goes on; a sibling stands beside each of a chain.
+  late = tree_lib.from_parents([-1, 0, 0, 0, 0, 4, 5, 6, 7])
+  spine = tree_lib.from_parents([-1, *(i - i % 2 for i in range(10))])
+  worlds += made(late, draft=(4, 1), target=(5, 3))
+  return worlds + made(spine, draft=(2,), target=(3,))
 
 
 def _case(program: Callable, world: _World, number: int) -> Case:
@@ -229,14 +324,15 @@ def _case(program: Callable, world: _World, number: int) -> Case:
       seconds=_OPTIONAL_SECONDS if world.optional else settings.seconds,
     )
   except ExploreError as error:
-    if _SMALL[1] == V:
+    if V == 3:
       raise
-    raise ExploreError(f"with {V} tokens: {error}") from error
-  return Case((p, q), law, *compare(law, p, settings.tolerance))
+    raise ExploreError(f"with {V} tokens: {error}") from error.__cause__
+  distance, failure = compare(law, p, settings.tolerance)
+  return Case((p, q), law, distance, failure, _closed(law, p))
 
 
 def _smaller(program, world: _World, end: float) -> Iterator[Case]:
-  """Yields failing cases of two tokens and laws that print well."""
+  """Yields cases of two tokens and laws that print well, if they show it."""
   grid = _World(world.settings, 2, "grid", world.widest)
   for number in range(8 if world.widest <= 2 else 0):
     if time.process_time() > end:
@@ -245,12 +341,12 @@ def _smaller(program, world: _World, end: float) -> Iterator[Case]:
       case = _case(program, grid, number)
     except ExploreError:  # it may want more tokens
       return
-    if case.failure:
+    if case.failure or case.closed:
       yield case
 
 
 def _tokens(output, V: int) -> tuple[int, ...]:
-  """Returns what a cycle returned; refuses what are no tokens."""
+  """Returns the tokens that a cycle returned."""
   output = output.tolist() if hasattr(output, "tolist") else output
   if not isinstance(output, list | tuple) or not output:
     raise TypeError(
@@ -265,12 +361,11 @@ def _tokens(output, V: int) -> tuple[int, ...]:
 def compare(
   law: Law, p: Laws, tolerance: float
 ) -> tuple[float, Failure | None]:
-  """Compares the law of what a cycle emits with the target's.
+  """Compares the law of a cycle's output with the target's.
 
   Returns:
-    Total variation, and what is wrong: with the shortest prefix that is too
-    likely, or at a uniform of exactly 0. What was not followed counts as wrong,
-    unless the law fails without it.
+    Total variation, and the shortest prefix that is too likely. Paths that were
+    not followed count as wrong, unless the law fails without them.
   """
   failure, distance, missing = None, 0.0, float(law.unexplored) / 2
   for chances in _prefixes(law, p):
@@ -278,17 +373,20 @@ def compare(
     distance = float(sum(map(abs, excess.values())) / 2)
     if failure is None and distance - missing > tolerance:
       prefix = max(excess, key=lambda x: (excess[x], [-t for t in x]))
-      chance, wanted = map(float, chances[prefix])
-      failure = Failure(prefix=prefix, chance=chance, wanted=wanted)
-  if failure:
-    return distance - missing, failure
+      failure = Failure(prefix, *map(float, chances[prefix]))
+  return distance - missing if failure else distance + missing, failure
+
+
+def _closed(law: Law, p: Laws) -> tuple[int, ...]:
+  """Returns a prefix that the target forbids and a uniform of exactly 0 gives.
+
+  A coin that is compared with `<=` then accepts a token of target probability 0.
+  """
   for tokens in law.edges:
     for i in range(1, len(tokens) + 1):
       if not _share(p, tokens[:i]):
-        fault = "where a uniform is exactly 0 it gives tokens that the target"
-        fault += " never does: compare with <, not <="
-        return distance, Failure(prefix=tokens[:i], fault=fault)
-  return distance + missing, None
+        return tokens[:i]
+  return ()
 
 
 def _share(p: Laws, tokens: Sequence[int]) -> Fraction:
@@ -298,20 +396,21 @@ def _share(p: Laws, tokens: Sequence[int]) -> Fraction:
 
 
 def _prefixes(law: Law, p: Laws) -> Iterator[dict]:
-  """Yields the chances of prefixes, of one token more each time.
+  """Yields the probabilities of prefixes, of one token more each time.
 
-  What no output goes beyond stays as it is: there the target goes on alone, and
-  its difference is that of all that follow together.
+  A prefix that no output goes beyond is not continued: the target goes on
+  alone there, and adds nothing to the difference.
 
   Yields:
-    By prefix: its chance, and that under the target.
+    For each prefix its probability, and its probability under the target.
   """
   begins: dict[tuple, Fraction] = {}
   for tokens, chance in law.chances.items():
     for i in range(len(tokens) + 1):
       begins[tokens[:i]] = begins.get(tokens[:i], Fraction(0)) + chance
   inner = {x[:i] for x in law.chances for i in range(len(x))} | {()}
-  # By prefix: the chance that the target came to it after a cycle, or alone.
+  # For each prefix: the probability that the target writes it after a cycle,
+  # and that it writes it alone.
   level = {(): (Fraction(0), Fraction(1))}
   for _ in range(max(map(len, law.chances), default=1)):
     new = {}
@@ -331,10 +430,10 @@ def _prefixes(law: Law, p: Laws) -> Iterator[dict]:
 
 
 def assert_lossless(program: Callable, **settings) -> None:
-  """Fails with the smallest failing case, for somebody's own tests.
+  """Raises AssertionError with the smallest failing case.
 
   Args:
-    program: In one of the contracts.
+    program: A function in one of the contracts.
     **settings: Fields of `Settings`.
   """
   certificate = certify(program, Settings(**settings))

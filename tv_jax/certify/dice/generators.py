@@ -20,11 +20,18 @@ _MOST = 100_000
 
 def draw(weights) -> int:
   """Draws an index by weights, which need not sum to 1."""
+  numbers = (x.item() if hasattr(x, "item") else x for x in weights)
+  return current().take(_shares(tuple(numbers)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _shares(weights: tuple) -> tuple[Fraction, ...]:
+  """Returns weights over their sum."""
   weights = [rational(x) for x in weights]
   total = sum(weights, Fraction(0))
   if not total or min(weights) < 0:
     raise ValueError(f"probabilities are {[*map(float, weights)]}")
-  return current().take([x / total for x in weights])
+  return tuple(x / total for x in weights)
 
 
 def draw_below(count: int) -> int:
@@ -239,10 +246,13 @@ def _refusing(name: str, method: Callable) -> Callable:
   @functools.wraps(method)
   def called(*arguments, **named):
     try:
-      signature.bind(*arguments, **named)
-    except TypeError as error:  # which the function might catch
-      raise RefusedError(f"draws by {name}() otherwise: {error}") from None
-    return method(*arguments, **named)
+      return method(*arguments, **named)
+    except TypeError:
+      try:
+        signature.bind(*arguments, **named)
+      except TypeError as error:  # which the function might catch
+        raise RefusedError(f"draws by {name}() otherwise: {error}") from None
+      raise
 
   return called
 
