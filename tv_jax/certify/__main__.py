@@ -56,13 +56,17 @@ _PROGRAM = flags.DEFINE_string(
   " --vocab, --cases and --seed are of it as well.",
 )
 _ARRAYS = flags.DEFINE_enum(
-  "arrays", "numpy", ["numpy", "torch"], "What laws a verifier is given as."
+  "arrays",
+  "numpy",
+  ["numpy", "torch", "jax"],
+  "What laws a verifier is given as. With jax, a cycle's are JAX's arrays too,"
+  " and rng is a jax.random.key.",
 )
 _TOLERANCE = flags.DEFINE_float(
   "tolerance",
-  contracts.Settings().tolerance,
-  "Total variation that counts as rounding: a program that computes in float32"
-  " needs 1e-6.",
+  None,
+  "Total variation that counts as rounding. Default: 1e-9, and 1e-6 for laws in"
+  " float32 (--arrays=jax). Other programs that compute in float32 need 1e-6.",
   lower_bound=0.0,
 )
 _STRICT = flags.DEFINE_bool(

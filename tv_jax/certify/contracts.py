@@ -11,11 +11,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify import cases
+from tv_jax.certify.dice import jax_tracing
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 
@@ -23,6 +25,7 @@ from tv_jax.tree import Tree
 _GENERATOR, _BITS = np.random.Generator, np.random.PCG64
 CONTEXT = (1, 0)
 CYCLE = "cycle(p, q, context, rng) -> tokens"
+FLOAT32 = 1e-6  # the largest distance that single precision explains
 VERIFY = "verify(tree, tokens, q, p, rng) -> (path, next token)"
 
 
@@ -37,11 +40,14 @@ class Settings(NamedTuple):
     tree: The tree that a verifier gets. None: several trees, to depth 5 and to
       4 siblings. "chain": several chains.
     proposal: How the siblings that a verifier gets are drawn.
-    arrays: Type of a verifier's laws: "numpy" or "torch".
-    tolerance: Largest total variation that counts as rounding.
+    arrays: Type of a verifier's laws: "numpy" or "torch". With "jax", a cycle's
+      laws are JAX's arrays as well, and `rng` is a `jax.random.key`.
+    tolerance: Largest total variation that counts as rounding. None: 1e-9, or
+      `FLOAT32` for laws in JAX's float32.
     strict: Whether a coin that is compared with `<=` is a failure.
     budget: Maximum number of runs in a case.
-    seconds: Processor time after which no further case begins.
+    seconds: Processor time after which no further case begins. None: 40, or
+      200 in JAX, whose operations take longer outside of jitted functions.
     seed: Seed of the laws.
   """
 
@@ -50,11 +56,23 @@ class Settings(NamedTuple):
   tree: Tree | tree_lib.Adaptive | str | None = None
   proposal: Proposal | str = "without_replacement"
   arrays: str = "numpy"
-  tolerance: float = 1e-9
+  tolerance: float | None = None
   strict: bool = False
   budget: int = 100_000
-  seconds: float = 40.0
+  seconds: float | None = None
   seed: int = 0
+
+
+def with_defaults(settings: Settings) -> Settings:
+  """Returns settings with the defaults that depend on the arrays."""
+  in_jax = settings.arrays == "jax"
+  tolerance, seconds = settings.tolerance, settings.seconds
+  if tolerance is None:
+    in_float32 = in_jax and jnp.asarray(0.0).dtype == np.float32
+    tolerance = FLOAT32 if in_float32 else 1e-9
+  if seconds is None:
+    seconds = 200.0 if in_jax else 40.0
+  return settings._replace(tolerance=tolerance, seconds=seconds)
 
 
 class Laws:
@@ -118,14 +136,32 @@ def is_cycle(program: Callable) -> bool:
 def as_cycle(program: Callable, settings: Settings) -> Callable:
   """Returns a program as a function of p, q, context and rng to tokens."""
   if is_cycle(program):
-    return program
+    return _in_jax(program) if settings.arrays == "jax" else program
   tree, proposal = fixed_tree(settings), proposals.resolve(settings.proposal)
   arrays = np.asarray
   if settings.arrays == "torch":
     import torch  # before the program runs, or what it draws is not seen
 
     arrays = torch.tensor
+  if settings.arrays == "jax":
+    arrays, program = jnp.asarray, _with_key(program)
   return functools.partial(_verify, program, tree, proposal, arrays)
+
+
+def _with_key(program: Callable) -> Callable:
+  """Returns a program that draws by a key in place of a generator."""
+  return lambda *given: program(*given[:-1], jax_tracing.given_key())
+
+
+def _in_jax(program: Callable) -> Callable:
+  """Returns a cycle whose laws are JAX's arrays, made once for all runs."""
+
+  @functools.cache
+  def law_of(law: Laws):
+    return jax_tracing.with_arrays(law)
+
+  drawn = _with_key(program)
+  return lambda p, q, context, rng: drawn(law_of(p), law_of(q), context, rng)
 
 
 def fixed_tree(settings: Settings) -> Tree:

@@ -19,12 +19,14 @@ from tv_jax import tree as tree_lib
 from tv_jax.certify import cases, words
 from tv_jax.certify.contracts import (
   CONTEXT,
+  FLOAT32,
   Laws,
   OnChainsError,
   Settings,
   as_cycle,
   fixed_tree,
   is_cycle,
+  with_defaults,
 )
 from tv_jax.certify.dice import ExploreError, Law, explore
 from tv_jax.proposals import WITH_REPLACEMENT, WITHOUT_REPLACEMENT
@@ -35,7 +37,6 @@ CHAINS = "chain"
 _FAMILIES = ((2, 3), (3, 3), (4, 3), (5, 2))
 _OPTIONAL_SECONDS = 10.0  # of a case that can be left out
 _VERDICTS = ("LOSSLESS", "UNDECIDED", "NOT LOSSLESS")
-FLOAT32 = 1e-6  # the largest distance that single precision explains
 _BUT_FOR = ", but for a coin that is exactly 0"
 
 
@@ -153,7 +154,7 @@ def certify(program: Callable, settings: Settings | None = None) -> Certificate:
   Raises:
     ExploreError: The program cannot be explored; one line tells why and where.
   """
-  settings = settings or Settings()
+  settings = with_defaults(settings or Settings())
   cycle, proposal = is_cycle(program), proposals.resolve(settings.proposal)
   if cycle and proposal != WITHOUT_REPLACEMENT:
     raise ValueError("a cycle is not told how siblings are drawn")

@@ -78,14 +78,18 @@ class Exponential:
     self.index, path.variables = path.variables, path.variables + 1
     self.uniform = uniform
 
+  def enter(self) -> None:
+    """Enters a race; refuses if it is more than noise."""
+    if self.uniform is not None:
+      source = self.uniform.source
+      if source.low or source.high < 1 or source.open or len(source.logs) > 1:
+        refuse("races with the logarithm of a uniform that is used besides")
+      source.raced = True
+
   def less(self, other: Exponential, ratio: Fraction) -> bool:
     """Tells whether it is below ratio times another."""
-    for cell in (self.uniform, other.uniform):
-      if cell is not None:
-        source = cell.source
-        if source.low or source.high < 1 or source.open or len(source.logs) > 1:
-          refuse("races with the logarithm of a uniform that is used besides")
-        source.raced = True
+    self.enter()
+    other.enter()
     path = current()
     yes = other.index, self.index, 1 / ratio
     no = self.index, other.index, ratio
@@ -188,7 +192,7 @@ class Cell:
         refuse("compares noises of two scales")
       if same:
         return compare(self.b, other.b)
-      ratio = _exp((other.b - self.b) / self.a)
+      ratio = exp((other.b - self.b) / self.a)
     else:  # a E < a' F
       if self.b != other.b:
         refuse("adds a number to noise, and compares it with other noise")
@@ -309,7 +313,7 @@ def _number(value, action: str, infinite: bool = False):
   return NotImplemented if number is None else number
 
 
-def _exp(value: Fraction) -> Fraction:
+def exp(value: Fraction) -> Fraction:
   """Returns the exponential, also where a float has no place for it.
 
   That of more than 10,000 is that of 10,000. So far apart are a logit and one

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tv_jax.certify.dice import paths
+from tv_jax.certify.dice import jax_tracing, paths
 from tv_jax.certify.dice.cells import Cell
 from tv_jax.certify.dice.generators import Dice
 from tv_jax.certify.dice.paths import (
@@ -77,18 +77,20 @@ def explore(
   budget: int = 100_000,
   least: float = 1e-15,
   seconds: float = 600.0,
+  arrays: str = "numpy",
 ) -> Law:
   """Finds the exact law of what a function returns.
 
   It is called with an `rng` that stands for NumPy's Generator if it takes one
   argument without a default; what it draws from `random`, `numpy.random` and
-  `torch` is seen as well.
+  `torch` is seen as well. With arrays="jax" the `rng` is a `jax.random.key`.
 
   Args:
     function: Deterministic but for what it draws.
     budget: Runs at most, the likeliest paths first; the rest is unexplored.
     least: Paths of less weight are not followed; they are unexplored.
     seconds: After which the rest is unexplored.
+    arrays: "jax" for a function of JAX, which draws by keys.
 
   Raises:
     ExploreError: It looks at a random number in another way than comparing it,
@@ -101,7 +103,9 @@ def explore(
   waiting: list[tuple] = [(0.0, next(order), None)]
   runs = 0
   call = function
-  if takes_rng(function):
+  if takes_rng(function) and arrays == "jax":
+    call = lambda: function(jax_tracing.given_key())  # noqa: E731
+  elif takes_rng(function):
     call = functools.partial(function, Dice())
   with _LOCK, replaced():
     while waiting and runs < budget and time.monotonic() < deadline:
@@ -137,7 +141,11 @@ def explore(
 def _run(call: Callable, path: Path) -> Any:
   """Runs the function along a path; returns what it returns, or _CUT."""
   try:
-    with paths.followed(path), np.errstate(divide="ignore", invalid="ignore"):
+    with (
+      paths.followed(path),
+      jax_tracing.followed(path),
+      np.errstate(divide="ignore", invalid="ignore"),
+    ):
       try:
         value = call()
       finally:
@@ -151,7 +159,8 @@ def _run(call: Callable, path: Path) -> Any:
   except ExploreError:
     raise
   except RefusedError as error:
-    raise ExploreError(f"{line_of(error)}{error}") from None
+    line = getattr(error, "line", "") or line_of(error)
+    raise ExploreError(f"{line}{error}") from None
   except (Exception, SystemExit) as error:
     if path.edge or path.weight < _ROUNDING:
       return _CUT

@@ -40,7 +40,7 @@ def draw_below(count: int) -> int:
     raise RefusedError(
       f"draws one of {count} numbers: all would be tried, and more than {_MOST}"
       " are too many (a uniform is followed without end, and a generator needs"
-      " no drawn seed)"
+      " no drawn seed; a program in JAX is given a key by --arrays=jax)"
     )
   return draw([1] * count)
 

@@ -37,7 +37,7 @@ _FOREIGN += (sysconfig.get_path("stdlib") + os.sep,)
 _FOREIGN += (str(pathlib.Path(__file__).parents[1]) + os.sep,)
 
 
-def _is_users(file: str | None) -> bool:
+def is_users(file: str | None) -> bool:
   """Tells whether a file is the user's."""
   return bool(file) and not any(part in file for part in _FOREIGN)
 
@@ -47,7 +47,7 @@ def line_of(error: BaseException) -> str:
   line, trace = "", error.__traceback__
   while trace is not None:
     file = trace.tb_frame.f_code.co_filename
-    if _is_users(file):
+    if is_users(file):
       line = f"{file}, line {trace.tb_lineno}: "
     trace = trace.tb_next
   return line
@@ -104,7 +104,7 @@ def _in_users_modules(replaced) -> list[tuple[Any, dict]]:
   }
   modules, states = [], {state: {0: ({}, "")} for state in _states().values()}
   for module in [*sys.modules.values()]:
-    if not _is_users(getattr(module, "__file__", None)):
+    if not is_users(getattr(module, "__file__", None)):
       continue
     names = {}
     for name, value in vars(module).items():

@@ -1,0 +1,309 @@
+"""Rules of JAX's primitives on arrays of random numbers.
+
+An array of random numbers is a NumPy array of objects: cells, with numbers
+beside them. NumPy applies the operators of its entries, so one table of NumPy
+functions serves random arrays, and also concrete arrays inside a jitted
+function, where NumPy is faster than a compilation of each small operation.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tv_jax.certify.dice import ratios
+from tv_jax.certify.dice.cells import Cell, Uniform, exp
+from tv_jax.certify.dice.paths import current, refuse
+
+# Half precision is refused: its uniforms are multiples of 2**-8.
+FINE = (np.dtype(np.float32), np.dtype(np.float64))
+# jax.random adds the least positive number to a uniform before a logarithm.
+_TINY = 2.0**-100
+
+
+class Bits:
+  """Random bits on their way to a uniform, as `jax.random` makes it.
+
+  The bits are shifted down to a mantissa, are given the exponent of 1, and are
+  read as the float 1 + u. Their order is that of their uniforms.
+  """
+
+  def __init__(self, uniform: Uniform, width: int, step: int = 0):
+    """Keeps the uniform that these bits become, and the steps done so far."""
+    self.uniform, self.width, self.step = uniform, width, step
+
+  def next(self, step: int, operand: Any, wanted: Any) -> Bits:
+    """Does the next step; refuses any other."""
+    if isinstance(operand, Bits) or (self.step, operand) != (step, wanted):
+      refuse("computes with random bits")
+    return Bits(self.uniform, self.width, step + 1)
+
+  def __rshift__(self, count):
+    """Shifts the bits of a mantissa down."""
+    return self.next(0, count, 9 if self.width == 32 else 12)
+
+  def __or__(self, other):
+    """Sets the exponent."""
+    size = self.width // 8
+    return self.next(1, other, int(np.array(1, f"f{size}").view(f"u{size}")))
+
+  def as_float(self) -> Cell:
+    """Reads the bits as a float."""
+    self.next(2, None, None)
+    return Cell("u", self.uniform) + 1
+
+  def __lt__(self, other):
+    """Compares two of them; a sort by random bits is a random permutation."""
+    if not isinstance(other, Bits) or self.step or other.step:
+      refuse("compares random bits")
+    return Cell("u", self.uniform).log() < Cell("u", other.uniform).log()
+
+  def _refused(self, *_):
+    refuse("computes with random bits")
+
+  __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refused
+  __ror__ = __eq__ = __ne__ = __le__ = __gt__ = __ge__ = __neg__ = _refused
+  __hash__ = __bool__ = _refused  # pyright: ignore
+
+
+def number(entry):
+  """Returns an entry's value if nothing of it is random, or the entry."""
+  known = entry.known if isinstance(entry, Cell) else None
+  return entry if known is None else float(known)
+
+
+def is_random(entry) -> bool:
+  """Tells whether an entry is random."""
+  return isinstance(entry, Cell | Bits)
+
+
+def _log(x):
+  if not isinstance(x, Cell):
+    return math.log(x) if x > 0 else -math.inf if x == 0 else math.nan
+  if x.form == "u" and x.a == 1 and 0 < x.b < _TINY:
+    x = Cell("u", x.source)
+  return x.log()
+
+
+def _larger(x, y):
+  if isinstance(y, Cell):
+    x, y = y, x
+  return x if x >= y else y
+
+
+def _smaller(x, y):
+  if isinstance(y, Cell):
+    x, y = y, x
+  return x if x <= y else y
+
+
+def _each(function: Callable, count: int) -> Callable:
+  return np.frompyfunc(function, count, 1)
+
+
+def _broadcast(x, shape, broadcast_dimensions, **_):
+  ones = [1] * len(shape)
+  for size, axis in zip(x.shape, broadcast_dimensions, strict=True):
+    ones[axis] = size
+  return np.broadcast_to(x.reshape(ones), shape)
+
+
+def _slice(x, start_indices, limit_indices, strides, **_):
+  strides = strides or (1,) * x.ndim
+  ends = zip(start_indices, limit_indices, strides, strict=True)
+  return x[tuple(slice(*end) for end in ends)]
+
+
+def _dynamic_slice(x, *starts, slice_sizes, **_):
+  index = []
+  for start, size, most in zip(starts, slice_sizes, x.shape, strict=True):
+    start = min(max(int(start), 0), most - size)
+    index.append(slice(start, start + size))
+  return x[tuple(index)]
+
+
+def _select(which, *cases, **_):
+  if len(cases) == 2:
+    return np.where(which, cases[1], cases[0])
+  return np.choose(which, cases)
+
+
+# From arrays to an array, by the primitive's name: nothing is computed.
+MOVED: dict[str, Callable] = {
+  "reshape": lambda x, new_sizes, **_: x.reshape(new_sizes),
+  "squeeze": lambda x, dimensions, **_: np.squeeze(x, dimensions),
+  "expand_dims": lambda x, dimensions, **_: np.expand_dims(x, dimensions),
+  "transpose": lambda x, permutation, **_: np.transpose(x, permutation),
+  "rev": lambda x, dimensions, **_: np.flip(x, dimensions),
+  "concatenate": lambda *x, dimension, **_: np.concatenate(x, dimension),
+  "broadcast_in_dim": _broadcast,
+  "slice": _slice,
+  "dynamic_slice": _dynamic_slice,
+  "select_n": _select,
+}
+# These leave an array as it is; the last are of a mesh of one device.
+SAME = ("copy", "copy_p", "device_put", "optimization_barrier")
+SAME += ("sharding_constraint", "stage", "pvary", "pcast", "reshard")
+# Other moves, with the places of the arrays that they move. They are applied
+# to the numbers of the entries.
+INDEXED = {"gather": (0,), "pad": (0, 1), "dynamic_update_slice": (0, 1)}
+INDEXED |= {"scatter": (0, 2), "split": (0,)}
+COMPARED = {
+  "lt": np.less,
+  "le": np.less_equal,
+  "gt": np.greater,
+  "ge": np.greater_equal,
+  "eq": np.equal,
+  "ne": np.not_equal,
+  "lt_to": np.less,
+  "le_to": np.less_equal,
+}
+# These give the same as the compiled operation does, also of concrete arrays.
+EXACT = {
+  "add": np.add,
+  "sub": np.subtract,
+  "mul": np.multiply,
+  "neg": np.negative,
+  "or": np.bitwise_or,
+}
+CONCRETE = EXACT | {
+  "and": np.bitwise_and,
+  "xor": np.bitwise_xor,
+  "not": np.bitwise_not,
+  "max": np.maximum,
+  "min": np.minimum,
+}
+COMPUTED: dict[str, Callable] = EXACT | {
+  "div": np.true_divide,
+  "log": _each(_log, 1),
+  "log1p": _each(lambda x: _log(x + 1), 1),
+  "max": _each(_larger, 2),
+  "min": _each(_smaller, 2),
+  "clamp": _each(lambda low, x, high: _smaller(_larger(x, low), high), 3),
+  "shift_right_logical": np.right_shift,
+  "bitcast_convert_type": _each(lambda x: x.as_float(), 1),
+}
+
+
+def _rows(x: np.ndarray, axis: int) -> tuple[np.ndarray, tuple[int, ...]]:
+  """Returns the rows along an axis, and the shape without it."""
+  x = np.moveaxis(x, axis, -1)
+  return x.reshape(-1, x.shape[-1]), x.shape[:-1]
+
+
+def _raced(largest: bool, x, axes, index_dtype, **_):
+  rows, shape = _rows(x, *axes)
+  found = [winner(row if largest else -row) for row in rows]
+  return np.array(found, index_dtype).reshape(shape)
+
+
+def _extreme(choose: Callable, x, axes, **_):
+  for axis in sorted(axes, reverse=True):
+    rows, shape = _rows(x, axis)
+    best = np.empty(len(rows), object)
+    best[:] = [functools.reduce(choose, row) for row in rows]
+    x = best.reshape(shape)
+  return x
+
+
+def _ranked(row: Sequence) -> list[int]:
+  """Returns the order of a row, the least first."""
+
+  def compare(i, j):
+    return -1 if row[i] < row[j] else int(row[j] < row[i])
+
+  return sorted(range(len(row)), key=functools.cmp_to_key(compare))
+
+
+def _sorted(*arrays, dimension, num_keys, **_):
+  if num_keys > 1:
+    refuse("sorts by random numbers and by others")
+  keys, shape = _rows(arrays[0], dimension)
+  order = np.array([_ranked(row) for row in keys]).reshape(*shape, -1)
+  order = np.moveaxis(order, -1, dimension)
+  return [np.take_along_axis(x, order, dimension) for x in arrays]
+
+
+def _top_k(x, k, **_):
+  rows, shape = _rows(x, -1)
+  order = []
+  for row in rows:
+    left = [*range(len(row))]
+    found = [left.pop(winner(row[left])) for _ in range(k)]
+    order.append(found)
+  order = np.array(order, np.int32).reshape(*shape, k)
+  return [np.take_along_axis(x, order, -1), order]
+
+
+# From random arrays to an array, or to several of them.
+REDUCED: dict[str, Callable] = {
+  "argmax": functools.partial(_raced, True),
+  "argmin": functools.partial(_raced, False),
+  "reduce_max": functools.partial(_extreme, _larger),
+  "reduce_min": functools.partial(_extreme, _smaller),
+  "reduce_sum": lambda x, axes, **_: np.add.reduce(x, axes),
+  "is_finite": lambda x, **_: np.isfinite(
+    np.where(_each(is_random, 1)(x).astype(bool), 0.0, x).astype(float)
+  ),
+  "sort": _sorted,
+  "top_k": _top_k,
+}
+
+
+def _rate(x) -> Fraction | None:
+  """Returns the rate r for which the largest x has the least E / r."""
+  if x.form == "log E" and x.a < 0 and isinstance(x.b, Fraction):
+    return exp(-x.b / x.a)
+  if x.form == "1/E" and x.a > 0 and not x.b:
+    return x.a
+  return -1 / x.a if x.form == "E" and x.a < 0 and not x.b else None
+
+
+def winner(row: Sequence) -> int:
+  """Returns the place of the largest entry of a row.
+
+  A race of noise is one choice among its entries. Comparisons of each with the
+  best so far would take a path for each order of records.
+  """
+  row = [*map(number, row)]
+  noise = {i: x for i, x in enumerate(row) if is_random(x)}
+  rest = [x for i, x in enumerate(row) if i not in noise]
+  if any(x != x for x in rest):
+    return next(i for i, x in enumerate(row) if i not in noise and x != x)
+  if not all(isinstance(x, Cell) for x in noise.values()):
+    refuse("compares random bits")
+  sources = {x.source for x in noise.values()}
+  kinds = {(x.form, x.a if x.form == "log E" else 0) for x in noise.values()}
+  rates = {i: _rate(x) for i, x in noise.items()}
+  lowest = 0.0 if {form for form, _ in kinds} == {"1/E"} else -math.inf
+  if (
+    len(kinds) != 1
+    or None in rates.values()
+    or len(sources) < len(noise)
+    or max(rest, default=lowest) > lowest
+  ):
+    return int(np.argmax(np.array([*row, None], object)[:-1]))
+  path, total = current(), sum(rates.values())  # pyright: ignore
+  for x in noise.values():
+    x.source.enter()
+  index = {i: x.source.index for i, x in noise.items()}
+  known = {i for bound in path.bounds for i in bound[:2]}
+  linked = not known.isdisjoint(index.values())
+  wins, weights = {}, []
+  for i, rate in rates.items():
+    wins[i] = [(index[j], index[i], rates[j] / rate) for j in rates if j != i]
+    weight, bounds = rate / total, path.bounds
+    if linked:
+      weight = Fraction(1)
+      for bound in wins[i]:
+        weight *= ratios.conditional(bound, bounds) if weight else 0
+        bounds |= {bound}
+    weights.append(weight)
+  first = [*rates][path.take(weights) if len(weights) > 1 else 0]
+  path.bounds |= {*wins[first]}
+  return first

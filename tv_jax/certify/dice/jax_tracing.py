@@ -1,0 +1,477 @@
+"""JAX's functions on random numbers, followed as they run.
+
+While a function runs, JAX's current trace is a `Following`. Each primitive,
+jitted or not, comes to it, whatever name the function called it by. An array of
+random numbers is a `Drawn`: a tracer of JAX with an array of cells. Other
+arrays stay JAX's own, and are computed by JAX.
+
+Keys are real keys. Each random bit is known by its key and its place, so a key
+used twice gives the same numbers, and so do two keys that are the same by
+`split` and `fold_in`. Only keys that come from the one that is given are drawn
+from: others would give the same numbers in each run. That key is another in
+every other run, so a function that reads it as a number is noticed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax._src import core, source_info_util
+
+from tv_jax.certify.dice import jax_rules as rules
+from tv_jax.certify.dice.cells import Uniform
+from tv_jax.certify.dice.paths import Path, RefusedError, refuse
+
+_DERIVED = ("random_split", "random_fold_in", "random_clone")
+_UNSEEN = ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32")
+_UNSEEN += ("rng_uniform", "rng_bit_generator", "random_gamma")
+# On a mesh of one device, these leave an array as it is.
+_COLLECTIVE = ("psum", "psum2", "psum_invariant", "pmax", "pmin")
+_FEW = 8  # operations that are not worth a compilation
+_SEED = 1_993_021_117
+
+
+class Drawn(core.Tracer):
+  """An array with random numbers in it."""
+
+  __slots__ = ("entries",)
+
+  def __init__(self, trace: Following, entries: np.ndarray, dtype: Any):
+    """Keeps the cells, and the type that the array has in JAX."""
+    super().__init__(trace, core.ShapedArray(entries.shape, np.dtype(dtype)))
+    self.entries = entries
+
+
+def _refused(self, *_, name: str, **__):
+  refuse(f"takes {name.strip('_')}() of a random array")
+
+
+for _name in ("__bool__", "__int__", "__float__", "__index__", "__array__"):
+  _method = functools.partialmethod(_refused, name=_name)
+  setattr(Drawn, _name, _method)
+for _name in ("item", "tolist", "tobytes", "__str__", "__format__"):
+  setattr(Drawn, _name, functools.partialmethod(_refused, name=_name))
+
+
+class Following(core.Trace):
+  """Does each of JAX's primitives, in one run of a function."""
+
+  __slots__ = ("keys", "uniforms")
+
+  def __init__(self):
+    """Begins a run, in which nothing is drawn yet."""
+    super().__init__()
+    self.keys: set[bytes] = set()  # derived from the key that was given
+    self.uniforms: dict[tuple, Uniform] = {}
+
+  def stage_value(self, val):
+    """Returns a value as an array."""
+    return val if isinstance(val, Drawn) else core.eval_trace.stage_value(val)
+
+  def process_primitive(self, primitive, tracers, params, /):
+    """Does a primitive outside of jitted functions."""
+    with core.set_current_trace(core.eval_trace):
+      result = self._done(primitive, tracers, params)
+      if primitive.multiple_results:
+        return [*map(_as_jax, result)]
+      return _as_jax(result)
+
+  def process_custom_jvp_call(self, primitive, fun, jvp, tracers, /, **_):
+    """Calls a function that has a derivative of its own."""
+    with core.set_current_trace(self):
+      return fun.call_wrapped(*tracers)
+
+  def process_custom_vjp_call(self, primitive, fun, fwd, bwd, tracers, /, **_):
+    """Calls a function that has a derivative of its own."""
+    with core.set_current_trace(self):
+      return fun.call_wrapped(*tracers)
+
+  def process_shard_map(self, primitive, fun, args, /, **params):
+    """Enters a function that is mapped over the shards of its arrays."""
+    results = []
+
+    def call(*args):
+      results.append(primitive.bind(*args, subfuns=(fun,), **params))
+      return [*results[0]]
+
+    with core.set_current_trace(core.eval_trace):
+      jaxpr = jax.make_jaxpr(call)(*map(core.typeof, args))
+      return results[0].update([*map(_as_jax, self.run(jaxpr, args))])
+
+  def _done(self, primitive, values: Sequence, params: dict) -> Any:
+    """Does a primitive; its results may be NumPy's arrays."""
+    name = primitive.name
+    random = any(isinstance(x, Drawn) for x in values)
+    if name == "random_bits":
+      return self._draw(*values, **params)
+    if name in _UNSEEN:
+      refuse_draws(f"draws by {name}, which is not followed")
+    inner = _jaxprs(params)
+    if inner and (random or any(map(_draws, inner))):
+      return self._entered(name, values, params)
+    if random:
+      return self._followed(name, values, params)
+    if name == "axis_index":
+      return np.int32(0)
+    if name in _COLLECTIVE:
+      return [*values]
+    result = core.eval_trace.process_primitive(primitive, values, params)
+    if name in _DERIVED and all(x in self.keys for x in _rows(values[0])):
+      self.keys.update(_rows(result))
+    return result
+
+  def run(self, jaxpr: Any, values: Sequence) -> list:
+    """Does a jitted function's equations, one after the other."""
+    inner = _equations(jaxpr)
+    names = [*inner.constvars, *inner.invars]
+    given = map(_as_numpy, [*getattr(jaxpr, "consts", ()), *values])
+    env: dict = dict(zip(names, given, strict=True))
+
+    def read(atom):
+      if isinstance(atom, core.Literal):
+        return np.asarray(atom.val, getattr(atom.aval, "dtype", None))
+      return env[atom]
+
+    for eqn in inner.eqns:
+      try:
+        results = self._equation(eqn, [*map(read, eqn.invars)])
+      except RefusedError as error:
+        error.line = getattr(error, "line", "") or _line(eqn)  # pyright: ignore
+        raise
+      env.update(zip(eqn.outvars, results, strict=True))
+    return [*map(read, inner.outvars)]
+
+  def _equation(self, eqn, values: list) -> list:
+    """Does an equation, with NumPy where that gives the same numbers."""
+    name, params = eqn.primitive.name, eqn.params
+    if all(isinstance(x, np.ndarray) for x in values):
+      dtype, result = eqn.outvars[0].aval.dtype if eqn.outvars else None, None
+      if name in rules.MOVED:
+        result = rules.MOVED[name](*values, **params)
+      elif name in rules.CONCRETE:
+        result = rules.CONCRETE[name](*values)
+      elif name in rules.COMPARED and not name.endswith("_to"):
+        result = rules.COMPARED[name](*values)
+      elif name == "convert_element_type" and values[0].dtype.kind in "biu":
+        result = values[0].astype(dtype)
+      elif name == "jit" and not _draws(params["jaxpr"]):
+        equations = getattr(params["jaxpr"], "jaxpr", params["jaxpr"]).eqns
+        if len(equations) <= _FEW and not any(
+          _jaxprs(x.params) for x in equations
+        ):
+          return self.run(params["jaxpr"], values)
+      if result is not None:
+        return [np.asarray(result, dtype)]
+    result = self._done(eqn.primitive, values, params)
+    results = result if eqn.primitive.multiple_results else [result]
+    return [*map(_as_numpy, results)]
+
+  def _draw(self, keys, *, bit_width: int, shape: tuple) -> Drawn:
+    """Draws random bits, of each key as many as a shape has."""
+    rows = _rows(keys)
+    if not all(row in self.keys for row in rows):
+      refuse_draws(
+        "draws by jax.random with a key that is not made from the rng that is"
+        " given, so that its numbers are the same in each run"
+      )
+    if bit_width not in (32, 64):
+      refuse(f"draws {bit_width} random bits, whose chances are coarse")
+    split = jax.config.jax_threefry_partitionable  # pyright: ignore
+    kind = bit_width, () if split else shape
+    entries = np.empty((len(rows), int(np.prod(shape))), object)
+    for i, j in np.ndindex(entries.shape):
+      place = rows[i], j, *kind
+      if place not in self.uniforms:
+        self.uniforms[place] = Uniform()
+      entries[i, j] = rules.Bits(self.uniforms[place], bit_width)
+    entries = entries.reshape((*keys.shape, *shape))
+    return Drawn(self, entries, f"uint{bit_width}")
+
+  def _followed(self, name: str, values: Sequence, params: dict) -> Any:
+    """Does a primitive on random arrays."""
+    kept = params.get("new_dtype") or next(
+      x.dtype for x in values if isinstance(x, Drawn)
+    )
+    arrays = [_entries(x) for x in values]
+    is_data = [True] * len(values)
+    if name in rules.INDEXED:
+      is_data = [i in rules.INDEXED[name] for i in range(len(values))]
+    elif name in ("select_n", "dynamic_slice"):
+      is_data = [(i > 0) == (name == "select_n") for i in range(len(values))]
+    for x, data in zip(values, is_data, strict=True):
+      if isinstance(x, Drawn) and not data:
+        refuse("uses a random number as an index or as a condition")
+    if name in (*rules.SAME, *_COLLECTIVE):
+      result = arrays if name in _COLLECTIVE else arrays[0]
+    elif name == "convert_element_type":
+      if np.dtype(kept) not in rules.FINE:
+        refuse(f"rounds random numbers to {np.dtype(kept).name}")
+      result = arrays[0]
+    elif name in rules.MOVED:
+      arrays = [
+        x if data else np.asarray(value)
+        for x, value, data in zip(arrays, values, is_data, strict=True)
+      ]
+      result = rules.MOVED[name](*arrays, **params)
+    elif name in rules.INDEXED:
+      result = _indexed(name, values, is_data, params)
+    elif name in rules.COMPARED:
+      return np.asarray(rules.COMPARED[name](*arrays), bool)
+    elif name in rules.COMPUTED:
+      result = rules.COMPUTED[name](*arrays)
+    elif name in rules.REDUCED:
+      result = rules.REDUCED[name](*arrays, **params)
+    else:
+      raise RefusedError(
+        f"gives random numbers to JAX's {name}, which cannot be followed: a"
+        " uniform can be compared with numbers, and noise can race by argmax"
+      )
+    if isinstance(result, list):
+      return [self._kept(x, kept) for x in result]
+    return self._kept(result, kept)
+
+  def _kept(self, result, dtype):
+    """Returns a result as random, or as concrete if nothing of it is."""
+    if not isinstance(result, np.ndarray):
+      result = np.asarray(result, object)
+    if result.dtype != object:
+      return result
+    result = np.asarray(_numbers(result), object).reshape(result.shape)
+    if any(map(rules.is_random, result.flat)):
+      return Drawn(self, result, dtype)
+    return result.astype(dtype)
+
+  def _entered(self, name: str, values: Sequence, params: dict) -> list:
+    """Does a primitive that calls functions."""
+    if name == "cond":
+      which, *values = values
+      if isinstance(which, Drawn):
+        refuse("uses a random number as a condition")
+      branches = params["branches"]
+      which = min(max(int(which), 0), len(branches) - 1)
+      return self.run(branches[which], values)
+    if name == "while":
+      ends = params["cond_nconsts"], params["body_nconsts"]
+      test, body = values[: ends[0]], values[ends[0] : sum(ends)]
+      state = values[sum(ends) :]
+      while self.run(params["cond_jaxpr"], [*test, *state])[0]:
+        state = self.run(params["body_jaxpr"], [*body, *state])
+      return [*state]
+    if name == "scan":
+      return self._scanned(values, **params)
+    if name == "shard_map" and params["mesh"].size > 1:
+      raise RefusedError(
+        "draws in a shard_map over several devices: give a mesh of one"
+      )
+    if name in ("custom_jvp_call", "custom_vjp_call", "jit", "shard_map") or (
+      name in ("closed_call", "checkpoint", "remote", "core_call", "pjit")
+    ):
+      return self.run(_jaxprs(params)[0], values)
+    raise RefusedError(f"draws, or uses random numbers, in JAX's {name}")
+
+  def _scanned(self, values, *, jaxpr, length, reverse, **params) -> list:
+    """Does a loop of a known length."""
+    if "ft_in" in params:  # since jax 0.11
+      parts = [[*x] for x in params["ft_in"].update(values).unpack()]
+    else:
+      first = params["num_consts"]
+      last = first + params["num_carry"]
+      parts = [[*values[:first]], [*values[first:last]], [*values[last:]]]
+    consts, state, rows = parts
+    stacks: list = [None] * length
+    for i in range(length)[:: -1 if reverse else 1]:
+      row = [_row(x, i) for x in rows]
+      results = self.run(jaxpr, [*consts, *state, *row])
+      stacks[i] = results[len(state) :]
+      state = results[: len(state)]
+    if not length:
+      outs = (x.aval for x in _equations(jaxpr).outvars[len(state) :])
+      return [*state, *(np.zeros((0, *x.shape), x.dtype) for x in outs)]
+    return [*state, *map(self._stacked, zip(*stacks, strict=True))]
+
+  def _stacked(self, rows: Sequence) -> Any:
+    """Stacks what a loop put out in each of its steps."""
+    if any(isinstance(x, Drawn) for x in rows):
+      dtype = rows[0].dtype
+      return self._kept(np.stack([_entries(x) for x in rows]), dtype)
+    if all(isinstance(x, np.ndarray) for x in rows):
+      return np.stack(rows)
+    return jnp.stack(rows)
+
+
+def _row(x, i: int):
+  if isinstance(x, Drawn):
+    return x._trace._kept(x.entries[i], x.dtype)
+  return _as_numpy(x[i])
+
+
+def _is_key(x) -> bool:
+  return jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
+def _as_numpy(x) -> Any:
+  """Returns a concrete array as NumPy's; keys and random ones as they are."""
+  if isinstance(x, Drawn | np.ndarray) or (
+    isinstance(x, jax.Array) and _is_key(x)
+  ):
+    return x
+  return np.asarray(x)
+
+
+def _as_jax(x) -> Any:
+  return x if isinstance(x, jax.Array) else jnp.asarray(x)
+
+
+def _entries(x) -> np.ndarray:
+  """Returns an array's entries, random or exact."""
+  if isinstance(x, Drawn):
+    return x.entries
+  x = np.asarray(x)
+  if x.dtype.kind not in "biu" and x.dtype not in rules.FINE:
+    refuse(f"rounds random numbers to {x.dtype.name}")
+  return x.astype(object)
+
+
+_numbers = np.frompyfunc(rules.number, 1, 1)
+
+
+def _indexed(name: str, values, is_data, params) -> np.ndarray:
+  """Moves the numbers of entries, and then the entries themselves."""
+  pool, moved = [], []
+  for x, data in zip(values, is_data, strict=True):
+    if data:
+      entries = _entries(x)
+      places = len(pool) + np.arange(entries.size, dtype=np.int32)
+      moved.append(places.reshape(entries.shape))
+      pool.extend(entries.ravel())
+    else:
+      moved.append(np.asarray(x))
+  if "fill_value" in params:
+    params = params | {"fill_value": -1}
+  if name == "scatter" and params.get("update_jaxpr") is not None:
+    params = params | {"update_jaxpr": None, "update_consts": ()}
+  primitive = _PRIMITIVES[name]
+  places = core.eval_trace.process_primitive(primitive, moved, params)
+  table = np.array([*pool, np.nan, None], object)[:-1]
+  if isinstance(places, list | tuple):
+    return [table[np.asarray(x)] for x in places]  # pyright: ignore
+  return table[np.asarray(places)]
+
+
+_PRIMITIVES = {
+  "gather": jax.lax.gather_p,
+  "pad": jax.lax.pad_p,
+  "dynamic_update_slice": jax.lax.dynamic_update_slice_p,
+  "scatter": jax.lax.scatter_p,
+  "split": jax.lax.split_p,
+}
+
+
+def _rows(keys) -> list[bytes]:
+  """Returns the numbers of each of some keys."""
+  impl = str(jax.random.key_impl(keys))
+  data = np.asarray(jax.random.key_data(keys))
+  return [
+    impl.encode() + row.tobytes() for row in data.reshape(-1, data.shape[-1])
+  ]
+
+
+def _jaxprs(params: dict) -> list:
+  """Lists the functions that a primitive calls."""
+  kinds = (core.Jaxpr, core.ClosedJaxpr)
+  found = []
+  for value in params.values():
+    values = value if isinstance(value, tuple | list) else (value,)
+    found += [x for x in values if isinstance(x, kinds)]
+  return found
+
+
+def _equations(jaxpr) -> core.Jaxpr:
+  """Returns a jitted function's equations, without its constants."""
+  return getattr(jaxpr, "jaxpr", jaxpr)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_short(jaxpr) -> bool:
+  """Tells whether a jitted function is not worth a compilation."""
+  equations = _equations(jaxpr).eqns
+  simple = not any(_jaxprs(x.params) for x in equations)
+  return simple and len(equations) <= _FEW
+
+
+@functools.lru_cache(maxsize=4096)
+def _draws(jaxpr) -> bool:
+  """Tells whether a jitted function draws, or derives keys."""
+  if any(isinstance(x, Drawn) for x in getattr(jaxpr, "consts", ())):
+    return True
+  return any(
+    eqn.primitive.name in (*_DERIVED, *_UNSEEN, "random_bits", "shard_map")
+    or any(map(_draws, _jaxprs(eqn.params)))
+    for eqn in _equations(jaxpr).eqns
+  )
+
+
+def _line(eqn) -> str:
+  """Returns the user's line that an equation comes from."""
+  from tv_jax.certify.dice.replaced import is_users
+
+  for frame in source_info_util.user_frames(eqn.source_info.traceback):
+    if is_users(frame.file_name):
+      return f"{frame.file_name}, line {frame.start_line}: "
+  return ""
+
+
+def refuse_draws(action: str) -> None:
+  """Refuses draws that are not followed, with the way out."""
+  raise RefusedError(
+    f"{action} (a program in JAX is given a key as its rng by --arrays=jax, in"
+    ' Python by arrays="jax": make all keys of it)'
+  )
+
+
+_now: list[tuple[Following, int]] = []
+
+
+@contextlib.contextmanager
+def followed(path: Path) -> Iterator[None]:
+  """Follows JAX's functions on this path."""
+  trace = Following()
+  _now.append((trace, path.number % 2))
+  try:
+    with core.set_current_trace(trace):
+      yield
+  finally:
+    _now.pop()
+    trace.invalidate()
+
+
+@functools.cache
+def _root(odd: int) -> tuple[Any, list[bytes]]:
+  with core.set_current_trace(core.eval_trace):
+    key = jax.random.key(_SEED + odd)
+    return key, _rows(key)
+
+
+def given_key() -> Any:
+  """Returns the key that a function is given in this run."""
+  trace, odd = _now[-1]
+  key, rows = _root(odd)
+  trace.keys.update(rows)
+  return key
+
+
+def with_arrays(law: Callable) -> Callable:
+  """Returns a function of prefixes to laws that are JAX's arrays."""
+
+  @functools.cache
+  def known(prefix):
+    with core.set_current_trace(core.eval_trace):
+      return jnp.asarray(law(prefix))
+
+  return lambda prefix: known(tuple(map(int, prefix)))
