@@ -140,15 +140,17 @@ MOVED: dict[str, Callable] = {
   "expand_dims": lambda x, dimensions, **_: np.expand_dims(x, dimensions),
   "transpose": lambda x, permutation, **_: np.transpose(x, permutation),
   "rev": lambda x, dimensions, **_: np.flip(x, dimensions),
+  "stack": lambda *x, axis, **_: np.stack(x, axis),
   "concatenate": lambda *x, dimension, **_: np.concatenate(x, dimension),
   "broadcast_in_dim": _broadcast,
   "slice": _slice,
   "dynamic_slice": _dynamic_slice,
   "select_n": _select,
 }
-# These leave an array as it is; the last are of a mesh of one device.
-SAME = ("copy", "copy_p", "device_put", "optimization_barrier")
-SAME += ("sharding_constraint", "stage", "pvary", "pcast", "reshard")
+# These leave arrays as they are, the second ones on a mesh of one device.
+SAME = ("copy", "copy_p", "device_put", "optimization_barrier", "stage")
+ON_MESH = ("psum", "psum2", "psum_invariant", "pmax", "pmin", "pvary", "pcast")
+ON_MESH += ("reshard", "sharding_constraint")
 # Other moves, with the places of the arrays that they move. They are applied
 # to the numbers of the entries.
 INDEXED = {"gather": (0,), "pad": (0, 1), "dynamic_update_slice": (0, 1)}
@@ -250,6 +252,9 @@ REDUCED: dict[str, Callable] = {
   "is_finite": lambda x, **_: np.isfinite(
     np.where(_each(is_random, 1)(x).astype(bool), 0.0, x).astype(float)
   ),
+  "unstack": lambda x, axis, **_: [
+    np.take(x, [i], axis).squeeze(axis) for i in range(x.shape[axis])
+  ],
   "sort": _sorted,
   "top_k": _top_k,
 }

@@ -16,6 +16,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
+import os
+import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -24,6 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax._src import core, source_info_util
 
+from tv_jax.certify.dice import generators
 from tv_jax.certify.dice import jax_rules as rules
 from tv_jax.certify.dice.cells import Uniform
 from tv_jax.certify.dice.paths import Path, RefusedError, refuse
@@ -31,8 +35,8 @@ from tv_jax.certify.dice.paths import Path, RefusedError, refuse
 _DERIVED = ("random_split", "random_fold_in", "random_clone")
 _UNSEEN = ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32")
 _UNSEEN += ("rng_uniform", "rng_bit_generator", "random_gamma")
-# On a mesh of one device, these leave an array as it is.
-_COLLECTIVE = ("psum", "psum2", "psum_invariant", "pmax", "pmin")
+_CALLS = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat2")
+_CALLS += ("custom_jvp_call", "custom_vjp_call", "shard_map")
 _FEW = 8  # operations that are not worth a compilation
 _SEED = 1_993_021_117
 
@@ -62,13 +66,14 @@ for _name in ("item", "tolist", "tobytes", "__str__", "__format__"):
 class Following(core.Trace):
   """Does each of JAX's primitives, in one run of a function."""
 
-  __slots__ = ("keys", "uniforms")
+  __slots__ = ("integers", "keys", "uniforms")
 
   def __init__(self):
     """Begins a run, in which nothing is drawn yet."""
     super().__init__()
     self.keys: set[bytes] = set()  # derived from the key that was given
     self.uniforms: dict[tuple, Uniform] = {}
+    self.integers: dict[tuple, tuple[int, int]] = {}
 
   def stage_value(self, val):
     """Returns a value as an array."""
@@ -113,14 +118,16 @@ class Following(core.Trace):
     if name in _UNSEEN:
       refuse_draws(f"draws by {name}, which is not followed")
     inner = _jaxprs(params)
+    if name in ("jit", "pjit") and _is_randint(inner[0]):
+      return [self._integers(*values, aval=inner[0].out_avals[0])]
     if inner and (random or any(map(_draws, inner))):
       return self._entered(name, values, params)
+    if name in rules.ON_MESH or (random and name in rules.SAME):
+      return [*values] if primitive.multiple_results else values[0]
     if random:
       return self._followed(name, values, params)
     if name == "axis_index":
       return np.int32(0)
-    if name in _COLLECTIVE:
-      return [*values]
     result = core.eval_trace.process_primitive(primitive, values, params)
     if name in _DERIVED and all(x in self.keys for x in _rows(values[0])):
       self.keys.update(_rows(result))
@@ -174,17 +181,11 @@ class Following(core.Trace):
 
   def _draw(self, keys, *, bit_width: int, shape: tuple) -> Drawn:
     """Draws random bits, of each key as many as a shape has."""
-    rows = _rows(keys)
-    if not all(row in self.keys for row in rows):
-      refuse_draws(
-        "draws by jax.random with a key that is not made from the rng that is"
-        " given, so that its numbers are the same in each run"
-      )
+    rows = self._given(keys)
     if bit_width not in (32, 64):
       refuse(f"draws {bit_width} random bits, whose chances are coarse")
-    split = jax.config.jax_threefry_partitionable  # pyright: ignore
-    kind = bit_width, () if split else shape
-    entries = np.empty((len(rows), int(np.prod(shape))), object)
+    kind = bit_width, *(() if _is_split() else shape)
+    entries = np.empty((len(rows), math.prod(shape)), object)
     for i, j in np.ndindex(entries.shape):
       place = rows[i], j, *kind
       if place not in self.uniforms:
@@ -192,6 +193,33 @@ class Following(core.Trace):
       entries[i, j] = rules.Bits(self.uniforms[place], bit_width)
     entries = entries.reshape((*keys.shape, *shape))
     return Drawn(self, entries, f"uint{bit_width}")
+
+  def _integers(self, keys, low, high, *, aval) -> np.ndarray:
+    """Draws integers as `jax.random.randint` does, all alike."""
+    if np.ndim(low) or np.ndim(high):
+      refuse("draws integers between arrays of numbers")
+    rows, count = self._given(keys), max(int(high) - int(low), 1)
+    shape = aval.shape[keys.ndim :]
+    drawn = np.empty((len(rows), math.prod(shape)), aval.dtype)
+    for i, j in np.ndindex(drawn.shape):
+      place = rows[i], j, *(() if _is_split() else shape)
+      if place not in self.integers:
+        self.integers[place] = count, generators.draw_below(count)
+      known, offset = self.integers[place]
+      if known != count:
+        refuse("draws integers of two ranges with the same key")
+      drawn[i, j] = int(low) + offset
+    return drawn.reshape(aval.shape)
+
+  def _given(self, keys) -> list[bytes]:
+    """Returns keys' numbers; refuses keys that are not from the given one."""
+    rows = _rows(keys)
+    if not all(row in self.keys for row in rows):
+      refuse_draws(
+        "draws by jax.random with a key that is not made from the rng that is"
+        " given, so that its numbers are the same in each run"
+      )
+    return rows
 
   def _followed(self, name: str, values: Sequence, params: dict) -> Any:
     """Does a primitive on random arrays."""
@@ -207,9 +235,7 @@ class Following(core.Trace):
     for x, data in zip(values, is_data, strict=True):
       if isinstance(x, Drawn) and not data:
         refuse("uses a random number as an index or as a condition")
-    if name in (*rules.SAME, *_COLLECTIVE):
-      result = arrays if name in _COLLECTIVE else arrays[0]
-    elif name == "convert_element_type":
+    if name == "convert_element_type":
       if np.dtype(kept) not in rules.FINE:
         refuse(f"rounds random numbers to {np.dtype(kept).name}")
       result = arrays[0]
@@ -259,21 +285,29 @@ class Following(core.Trace):
     if name == "while":
       ends = params["cond_nconsts"], params["body_nconsts"]
       test, body = values[: ends[0]], values[ends[0] : sum(ends)]
-      state = values[sum(ends) :]
-      while self.run(params["cond_jaxpr"], [*test, *state])[0]:
-        state = self.run(params["body_jaxpr"], [*body, *state])
-      return [*state]
+      state = [*map(_as_numpy, values[sum(ends) :])]
+      while (goes := self.run(params["cond_jaxpr"], [*test, *state])[0]).any():
+        new = self.run(params["body_jaxpr"], [*body, *state])
+        state = [self._where(goes, *x) for x in zip(new, state, strict=True)]
+      return state
     if name == "scan":
       return self._scanned(values, **params)
     if name == "shard_map" and params["mesh"].size > 1:
       raise RefusedError(
         "draws in a shard_map over several devices: give a mesh of one"
       )
-    if name in ("custom_jvp_call", "custom_vjp_call", "jit", "shard_map") or (
-      name in ("closed_call", "checkpoint", "remote", "core_call", "pjit")
-    ):
+    if name in _CALLS:
       return self.run(_jaxprs(params)[0], values)
     raise RefusedError(f"draws, or uses random numbers, in JAX's {name}")
+
+  def _where(self, goes: np.ndarray, new, old):
+    """Returns the new state of a loop; under vmap that of the rows that go."""
+    if goes.all():
+      return new
+    goes = goes.reshape(goes.shape + (1,) * (new.ndim - goes.ndim))
+    if isinstance(new, Drawn) or isinstance(old, Drawn):
+      return self._kept(np.where(goes, *map(_entries, (new, old))), new.dtype)
+    return _as_numpy(jnp.where(goes, new, old))
 
   def _scanned(self, values, *, jaxpr, length, reverse, **params) -> list:
     """Does a loop of a known length."""
@@ -303,6 +337,11 @@ class Following(core.Trace):
     if all(isinstance(x, np.ndarray) for x in rows):
       return np.stack(rows)
     return jnp.stack(rows)
+
+
+def _is_split() -> bool:
+  """Tells whether a random bit depends on its place alone, not on the shape."""
+  return jax.config.jax_threefry_partitionable  # pyright: ignore
 
 
 def _row(x, i: int):
@@ -403,6 +442,15 @@ def _is_short(jaxpr) -> bool:
   equations = _equations(jaxpr).eqns
   simple = not any(_jaxprs(x.params) for x in equations)
   return simple and len(equations) <= _FEW
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_randint(jaxpr) -> bool:
+  """Tells whether a jitted function is that of `jax.random.randint`."""
+  info = _equations(jaxpr).debug_info
+  name, _, file = info.func_src_info.partition(" at ")
+  ours = file.startswith(str(pathlib.Path(jax.__file__).parent) + os.sep)
+  return name == "_randint" and ours and len(_equations(jaxpr).invars) == 3
 
 
 @functools.lru_cache(maxsize=4096)
