@@ -47,7 +47,7 @@ RUNS, TASK = 3, "mt_bench"  # the paper's
 WORKERS = 4  # requests at a time
 NOTE = (
   "Rating: from 1 to 10, the mean over questions, in each over its turns, seeds"
-  " and the judge's runs; ± is the standard error over questions. Less plain:"
+  " and the judge's runs; ± is the standard error over questions. Minus plain:"
   " question by question. Replies without a rating, and grades that are"
   " missing, are in no mean. The paper's numbers are Gemini-2.5-Flash's, of"
   " Llama-3.1-8B-Instruct's answers to MT-Bench."
@@ -229,7 +229,7 @@ def _table(name, units, ratings, judge) -> Table:
         _printed(method),
       ]
     )
-  header = ["", "less plain", "rating", "questions", "ratings", "the paper"]
+  header = ["", "minus plain", "rating", "questions", "ratings", "the paper"]
   return Table(f"{name}, by {judge}", [], header, rows)
 
 

@@ -21,10 +21,10 @@ from tv_jax.runs import metrics
 from tv_jax.runs.records import Answer, Method
 from tv_jax.runs.report import tables
 
-HEADER = ("rule", "tree", "less plain", "exact match", "questions")
+HEADER = ("rule", "tree", "minus plain", "exact match", "questions")
 NOTE = (
   "Exact match: the share of answers whose last line equals the reference, by"
-  " question with turns and seeds pooled, in percent. Less plain: the"
+  " question with turns and seeds pooled, in percent. Minus plain: the"
   " difference from plain decoding, paired by question."
 )
 

@@ -148,8 +148,8 @@ def test_right_answers_are_paired_with_plain_decoding_s(tmp_path):
   artefact = render("quality", tmp_path)
   rows = rows_of(artefact.tables[0])
   assert rows["plain"]["exact match"].startswith("50.0 ± ")
-  assert rows["token_level"]["less plain"] == "+0.0 ± 0.0"
-  assert rows["traversal"]["less plain"] == "+5.0 ± 5.0"
+  assert rows["token_level"]["minus plain"] == "+0.0 ± 0.0"
+  assert rows["traversal"]["minus plain"] == "+5.0 ± 5.0"
   assert "no judge has rated" in " ".join(artefact.reading)
 
 

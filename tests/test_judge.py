@@ -173,7 +173,7 @@ def test_grades_are_kept_and_their_means_are_paired(folder):
     assert found[rule]["rating"] == f"{mean}.00 ± 1.00"
     assert found[rule]["questions"] == "2"
     assert found[rule]["ratings"] == "12 of 12"
-  assert found["traversal"]["less plain"] == "+1.00 ± 0.00"
+  assert found["traversal"]["minus plain"] == "+1.00 ± 0.00"
   assert found["traversal"]["the paper"] == "6.77"
   assert found["plain decoding"]["the paper"] == "6.72"
 

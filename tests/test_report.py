@@ -245,6 +245,55 @@ def test_the_page_holds_the_traces(tmp_path):
   assert [*first] == [*shown, "prompt", "cycles"]
 
 
+def test_a_page_begins_with_the_result_and_a_plot_of_it(tmp_path):
+  made = [*items()]
+  page = report.write(unit(tmp_path, made)).page.read_text()
+  gains = {
+    (tree, task): metrics.cell(
+      (
+        Answer.of(one)
+        for one in made
+        if (one["tree"], one["verifier"]) == (tree, "traversal")
+        and task in ("all", one["task"])
+      ),
+      "token_level",
+    ).relative
+    for tree in ("chain:5", "eagle")
+    for task in ("all", "mt_bench", "qa")
+  }
+  first, second = (gains[tree, "all"] for tree in ("chain:5", "eagle"))
+  sentence = (
+    "On the same drafts, compared with token_level, traversal gains"
+    f" {first:+.1f} % on chain:5 and {second:+.1f} % on eagle."
+  )
+  assert sentence in page
+  assert page.index(sentence) < page.index("<svg") < page.index("<table")
+  (svg,) = re.findall('<svg viewBox="0 0 360.*?</svg>', page, re.S)
+  (zero,) = re.findall('class="zero" d="M([0-9.]+) ', svg)
+  marks = re.findall(
+    r'd="M(\S+) \S+H(\S+)".*?cx="(\S+)".*?>(\S+ ± \S+ %)<', svg, re.S
+  )
+  scale = None
+  for gain, (*places, text) in zip(gains.values(), marks, strict=True):
+    assert text == f"{gain:+.1f} %"
+    low, high, x = (float(place) - float(zero) for place in places)
+    percent = x / gain.mean  # in units of the figure
+    assert (high - low) / 2 == pytest.approx(2 * gain.error * percent, abs=0.15)
+    scale = scale or percent
+    assert percent == pytest.approx(scale, rel=0.01)
+
+
+def test_without_a_second_rule_the_page_begins_with_lengths(tmp_path):
+  made = [one for one in items() if one["verifier"] != "traversal"]
+  page = report.write(unit(tmp_path, made)).page.read_text()
+  assert re.search(
+    r"Plain decoding gains 1.00 ± 0.00 tokens a cycle; token_level gains"
+    r" \S+ ± \S+ tokens a cycle on chain:5 and \S+ ± \S+ tokens",
+    page,
+  )
+  assert 'class="forest"' not in page
+
+
 def test_a_folder_without_answers_is_refused(tmp_path):
   with pytest.raises(ValueError, match="no run's folder"):
     report.write(tmp_path)

@@ -39,6 +39,7 @@ WINDOW = """<pre id="said"></pre>
 ERRORS = """<script>
   const errors = [];
   onerror = (error) => errors.push(error);
+  if (innerWidth < 640) window.matchMedia = () => ({ matches: false }); // touch
 </script>"""
 # What the panels show.
 STATE = """
@@ -103,7 +104,10 @@ def ask(shown, tmp_path):
   wide = Table("Wide", [], header, [["a"] + ["1.234 ± 0.567"] * 9])
   text = render(
     title=f"A {'long' * 20} title {HOSTILE}",
-    lead=[HOSTILE],
+    warnings=[HOSTILE],
+    result=HOSTILE,
+    plots=[],
+    lead=HOSTILE,
     tables=[wide],
     traces=shown,
     settings=[("Config", {"a.path": "/x" * 60, HOSTILE: HOSTILE})],
@@ -187,8 +191,33 @@ def test_clicks_step_through_every_coin(ask, shown):
   assert address.endswith(f"&cycle=1&step={steps + 1}")
 
 
+def test_eagles_tree_fits_and_its_numbers_are_inside_their_boxes(ask, shown):
+  script = """
+    const wide = [...document.querySelectorAll(".tree")]
+      .filter((tree) => tree.scrollWidth > tree.clientWidth).length;
+    const over = [...document.querySelectorAll(".tree g")].filter((group) => {
+      const end = (x) => x.getBoundingClientRect().right;
+      const box = end(group.querySelector("rect"));
+      return [...group.querySelectorAll("text")].some((x) => end(x) > box);
+    });
+    const laws = [...document.querySelectorAll(".tree .small")]
+      .map((x) => x.textContent).filter((x) => x.startsWith("p "));
+    return [wide, over.map((x) => x.textContent), laws];
+  """
+  wide, over, laws = ask(script, shown[4])
+  assert (wide, over) == (0, [])
+  assert len(laws) > 20
+  number = r"(0|~1|\d\.\d{3}|\de-\d+)"
+  for law in laws:
+    assert re.fullmatch(f"p {number} q {number}", law), law
+
+
 def test_a_phone_has_no_overflow(ask, shown):
-  script = "return [innerWidth, document.documentElement.scrollWidth];"
+  script = """
+    const about = document.querySelector(".about").textContent;
+    return [innerWidth, document.documentElement.scrollWidth, about];
+  """
   for trace in shown[::2]:
-    inner, needed = ask(script, trace, step=9, width=PHONE)
+    inner, needed, about = ask(script, trace, step=9, width=PHONE)
     assert needed <= inner == PHONE
+    assert about == "Tap a node to see its numbers."

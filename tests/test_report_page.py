@@ -10,6 +10,7 @@ from tv_jax.edge import tables
 from tv_jax.edge.tables import Table
 from tv_jax.engine.results import Estimate
 from tv_jax.runs.report import canvas
+from tv_jax.runs.report.forest import Forest, Mark
 from tv_jax.runs.report.page import render
 
 NAMES = (
@@ -86,6 +87,11 @@ class Reader(html.parser.HTMLParser):
     self.text.append(data)
 
 
+PLOT = Forest(
+  "Gains", [Mark("chain", True, "+2 %", "#000", 9, 8, 10, 18)], [(4, "0")], 36
+)
+
+
 def whole_page(word="plain"):
   names = "task", "tree", "proposal", "verifier", "prompt"
   cycle = {"pieces": [None, word], "stop": {"traversal": [0.5, 0.5]}}
@@ -93,7 +99,12 @@ def whole_page(word="plain"):
   trace |= {"temperature": 1.0, "cycles": [cycle]}
   return render(
     title=word,
-    lead=[word],
+    warnings=[word],
+    result=word,
+    plots=[
+      PLOT._replace(title=word, marks=[PLOT.marks[0]._replace(name=word)])
+    ],
+    lead=word,
     tables=[Table(word, [], ["a", "b"], [[word, "1"]], (word,))],
     traces=[trace],
     definitions=[word],
@@ -106,7 +117,7 @@ def test_text_is_text_whatever_it_is():
   assert hostile.tags == tame.tags
   names = [name for name, _ in tame.attributes]
   assert [name for name, _ in hostile.attributes] == names
-  assert sum(HOSTILE in text for text in hostile.text) >= 7
+  assert sum(HOSTILE in text for text in hostile.text) >= 11
 
 
 def test_a_page_needs_nothing_else_and_its_links_lead_somewhere():

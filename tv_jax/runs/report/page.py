@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import jinja2
 
 from tv_jax.runs.records import Method
-from tv_jax.runs.report import canvas
+from tv_jax.runs.report import canvas, forest
 
 _ASSETS = pathlib.Path(__file__).parent / "assets"
 
@@ -26,7 +26,8 @@ def render(
     traces: For the explorer: the keys of items with "cycles", as
       `answers.traced` makes them, and perhaps "prompt".
     settings: Pairs: a name, and settings or an environment.
-    **texts: What else page.html shows: title, lead, tables, definitions.
+    **texts: The rest of page.html: title, warnings, result (a sentence), plots,
+      lead, tables and definitions.
   """
   loader = jinja2.FileSystemLoader(_ASSETS)
   environment = jinja2.Environment(
@@ -38,6 +39,7 @@ def render(
     settings=[(name, [*_flat(values)]) for name, values in settings],
     style=(_ASSETS / "page.css").read_text(),
     script=(_ASSETS / "explorer.js").read_text(),
+    width=forest.WIDTH,
     **texts,
   )
 

@@ -134,7 +134,7 @@ def main(cells: Cells, fixed: Method, baseline: str) -> Table:
 def paired(cells: Cells, fixed: Method, baseline: str) -> Table:
   """Makes the table of expected lengths, paired gains and checks."""
   header = ["tree", "verifier", "by item", "by token", "expected"]
-  header += [f"less {baseline}", "gain", "check", "items", "cycles", "drafted"]
+  header += [f"minus {baseline}", "gain", "check", "items", "cycles", "drafted"]
   rows, silent = [], {}
   for tree, methods in by_tree(cells, fixed).items():
     for rule, method in methods.items():

@@ -11,7 +11,7 @@ from tv_jax.edge import tables as formats
 from tv_jax.edge.tables import Table
 from tv_jax.engine.results import FAULT, IDLE
 from tv_jax.runs import store
-from tv_jax.runs.report import page, speed, tables
+from tv_jax.runs.report import forest, page, speed, tables
 from tv_jax.runs.report.tables import ALL, Cells
 
 
@@ -78,7 +78,10 @@ def write(folder: str | os.PathLike, baseline: str | None = None) -> Report:
     definitions += speed.DEFINITIONS
   files["report.html"] = page.render(
     title=_title(unit),
-    lead=[*warnings, _lead(unit)],
+    warnings=warnings,
+    result=forest.result(cells, baseline),
+    plots=forest.plots(cells, baseline),
+    lead=_lead(unit),
     tables=shown,
     traces=_traces(unit),
     definitions=definitions,

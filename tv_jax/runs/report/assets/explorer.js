@@ -13,13 +13,15 @@
 
   // Numbers and words.
 
+  const pick = matchMedia("(hover: hover)").matches ? "Point at" : "Tap";
+
   const MARKS = { " ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍" };
   const token = (piece) =>
     piece === null ? "none" : piece.replace(/\s/g, (c) => MARKS[c] ?? c) || "∅";
   const number = (x) => {
     if (x === null || x === undefined) return "–";
-    if (x > 0 && x < 0.001) return x.toExponential(1);
-    return x > 0.9995 && x < 1 ? x.toFixed(7) : x.toFixed(3);
+    if (x > 0 && x < 0.001) return x.toExponential(0);
+    return x >= 0.9995 && x < 1 ? "~1" : x.toFixed(3);
   };
 
   function element(name, attributes = {}, ...content) {
@@ -109,13 +111,13 @@
     // Most letters beyond the Latin ones are twice as wide.
     const wide = (label) => 7 * label.length + 7 * (label.match(/[\u1100-\uffff]/g) ?? []).length;
     const widths = labels.map((label, node) =>
-      Math.max(24 + wide(label), small || !node ? 0 : 92),
+      Math.max(24 + wide(label), small || !node ? 0 : 84),
     );
     const depths = parents.map((_, node) => depthOf(parents, node));
     const left = [4];
     for (let d = 0; d <= Math.max(...depths); d++) {
       const widest = Math.max(...widths.filter((_, node) => depths[node] === d));
-      left.push(left[d] + widest + 18);
+      left.push(left[d] + widest + 14);
     }
     let row = 0;
     const middle = [];
@@ -132,7 +134,7 @@
       const group = element("g", { "data-node": node });
       if (node) {
         const from = left[depths[parent]] + widths[parent];
-        const d = `M${from} ${middle[parent]}C${from + 9} ${middle[parent]} ${x - 9} ${y} ${x} ${y}`;
+        const d = `M${from} ${middle[parent]}C${from + 7} ${middle[parent]} ${x - 7} ${y} ${x} ${y}`;
         group.append(element("path", { d, "stroke-width": 0.8 + 5 * mass[node] }));
       }
       const box = { x, y: y - height / 2, width: widths[node], height, rx: 4 };
@@ -148,7 +150,12 @@
       }
       return group;
     });
-    const size = { width: left.at(-1) - 14, height: 8 + pitch * row };
+    // A little too wide, it shrinks; wider, it scrolls.
+    const width = left.at(-1) - 10;
+    const size = {
+      viewBox: `0 0 ${width} ${8 + pitch * row}`,
+      style: `min-width: ${0.8 * width}px; max-width: ${width}px`,
+    };
     return element("svg", size, ...groups);
   }
 
@@ -158,7 +165,7 @@
     const chance = new Map(steps);
     const svg = draw(cycle, rule);
     const said = element("p", { class: "said" });
-    const about = element("p", { class: "about" }, "Point at a node to see its numbers.");
+    const about = element("p", { class: "about" }, `${pick} a node to see its numbers.`);
     const head = element("div", { class: "head" });
     const length = expectedLength(cycle, rule).toFixed(3);
     const gained = depthOf(cycle.parents, last) + 1;
@@ -190,8 +197,9 @@
       });
       said.textContent = telling(cycle, rule, step);
       const box = svg.children[now ?? 0].querySelector("rect");
-      const right = box.x.baseVal.value + box.width.baseVal.value + 24;
-      field.scrollLeft = right - field.clientWidth; // keeps it in view
+      const right = box.x.baseVal.value + box.width.baseVal.value;
+      const scale = svg.clientWidth / svg.viewBox.baseVal.width;
+      field.scrollLeft = scale * right + 24 - field.clientWidth; // keeps it in view
     }
     return { root, end: steps.length + 1, show };
   }
