@@ -50,7 +50,7 @@ def random_model(layers: int, seed: int) -> Model:
 
   params = jax.tree.map(make, shapes)
   matrix = params["unembedding"]
-  params["unembedding"] = matrix.at[:, 1].set(matrix[:, 0])
+  params["unembedding"] = matrix.at[1].set(matrix[0])
   return Model(module=module, params=params, source="random")
 
 

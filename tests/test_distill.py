@@ -195,7 +195,7 @@ def test_a_draft_that_knows_few_tokens_is_written_and_loaded(kind, tmp_path):
   made = drafts.make(kind, target, jax.random.key(0), (1,), known, rank=4)
   if kind == "dspark":  # its Markov head would have nothing to say
     made.trained["markov"]["next"] = jax.random.normal(
-      jax.random.key(1), (4, 5)
+      jax.random.key(1), (5, 4)
     )
   drafts.save(tmp_path / "draft", made)
   pair = tv_jax.load(tmp_path / "draft", tmp_path / "target", draft_kind=kind)
@@ -297,7 +297,7 @@ def test_the_loss_is_what_laws_say(known):
   normaliser = jax.nn.logsumexp(logits, axis=-1)
   rows = rows._replace(features=features, normaliser=normaliser, read=features)
   laws = passes.unembedding(target.params)
-  taken = laws if known is None else laws[:, known], made.borrowed
+  taken = laws if known is None else laws[known], made.borrowed
   loss = functools.partial(learning.loss, made.module, shape, 0, 1.0, *taken)
   (found, _), slope = jax.jit(jax.value_and_grad(loss, has_aux=True))(
     made.trained, jax.random.key(0), rows

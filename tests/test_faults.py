@@ -85,7 +85,7 @@ def test_what_broke_in_a_row_is_not_left_to_its_next_prompt():
   options |= {"ends": (), "batch_size": 1}
   said = tv_jax.generate(pair, [[2, 3]], **options).tokens[0]
   odd = max({*range(48)} - {*said})
-  spoilt = {**own, "embedding": own["embedding"].at[:, odd].set(jnp.nan)}
+  spoilt = {**own, "embedding": own["embedding"].at[odd].set(jnp.nan)}
   target = dataclasses.replace(pair.target, params=spoilt)
   broken = dataclasses.replace(pair, target=target)
   with pytest.warns(RuntimeWarning, match="met a fault"):

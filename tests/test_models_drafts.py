@@ -42,7 +42,7 @@ def publish(directory, case):
   if case in files.CONFIGS:
     target = files.target(case)
     # The embedding that published code was given.
-    embedding = jnp.asarray(files.given(case)[0].T)
+    embedding = jnp.asarray(files.given(case)[0])
     params = target.params | {"embedding": embedding}
     target = dataclasses.replace(target, params=params)
     return "eagle3", target, files.publish(directory, case)
@@ -65,7 +65,7 @@ def publish(directory, case):
     del tensors["fc.bias"]
   for copy in copied:
     matrix = target.params.get(COPIES[copy], target.params["embedding"])
-    tensors[copy] = np.ascontiguousarray(np.asarray(matrix).T)
+    tensors[copy] = np.asarray(matrix)
   save_file(tensors, directory / "model.safetensors")
   return kind, target, tensors
 
@@ -131,10 +131,10 @@ def test_an_eagle_head_is_its_definition(case, tmp_path):
 
   def defined(features):
     """Logits and features of pairs with these, in float64."""
-    known = embedding.T[tokens[: len(features)]]
+    known = embedding[tokens[: len(features)]]
     x = np.concatenate([known, features], -1) @ w["fc.weight"].T
     x = layer_of_llama(config, w, x + w.get("fc.bias", 0))
-    return x @ unembedding, x
+    return x @ unembedding.T, x
 
   rng, T = np.random.default_rng(7), 4
   tokens = rng.integers(0, config.vocab_size, 2 * T)

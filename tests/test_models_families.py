@@ -114,7 +114,7 @@ def test_outputs_of_layers_are_handed_out(model_type):
   np.testing.assert_array_equal(logits, run(whole.module, config)[0])
   found = dict(zip(layers, jnp.split(features, 3, axis=-1), strict=True))
   own = whole.params
-  np.testing.assert_array_equal(found[-1], own["embedding"].T[TOKENS])
+  np.testing.assert_array_equal(found[-1], own["embedding"][TOKENS])
   for last in (0, 1):
     cut = dataclasses.replace(config, num_hidden_layers=last + 1)
     normed = decoder.rms_norm(

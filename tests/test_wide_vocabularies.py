@@ -45,7 +45,7 @@ def logits(model, tokens):
   cache = model.init_cache(*tokens.shape)
   features = causal_pass(model.module, model.params, (tokens,), cache)[1]
   unembedding = model.params["unembedding"]
-  return np.asarray(features[0], float) @ np.asarray(unembedding, float)
+  return np.asarray(features[0], float) @ np.asarray(unembedding, float).T
 
 
 def expected(cycles, at, rule):

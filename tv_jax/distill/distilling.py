@@ -173,7 +173,9 @@ def distill(
     say("training", number, total, f"loss {loss:.3f}{lengths}")
 
   known = Known.of(draft.params, draft.module.config)
-  laws = known.columns(passes.unembedding(target.params))
+  laws = passes.unembedding(target.params)
+  if known.tokens is not None:
+    laws = laws[known.tokens]
   shape = Shape.of([text[i] for i in kept], settings.depth)
   roots = settings.roots or (ROOTS if settings.draft_kind == "dspark" else 0)
   steps = settings.steps

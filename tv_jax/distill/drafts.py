@@ -160,8 +160,8 @@ def _head(key, config: Config, layer: dict) -> dict:
   del rest["attention_norm"]
   for name in ("out", "down"):
     rest[name] = jax.tree.map(jnp.zeros_like, layer[name])
-  noise = 0.02 * jax.random.normal(key, (E, 2 * E)).T
-  fc = {"kernel": noise.at[E:].add(jnp.eye(E)), "bias": jnp.zeros(E)}
+  noise = 0.02 * jax.random.normal(key, (E, 2 * E))
+  fc = {"kernel": noise.at[:, E:].add(jnp.eye(E)), "bias": jnp.zeros(E)}
   return {"fc": fc, "layer": rest}
 
 
@@ -170,7 +170,7 @@ def _head3(key, config: Config, layer: dict) -> dict:
   rest = _normed(layer)
   del rest["attention_norm"]
   kernel = rest["qkv"]["kernel"]
-  both = jnp.concatenate([jnp.zeros_like(kernel), kernel])
+  both = jnp.concatenate([jnp.zeros_like(kernel), kernel], axis=1)
   ones = {"scale": jnp.ones(config.hidden_size)}
   return {
     "fc": _passing(key, config),
@@ -196,12 +196,12 @@ def _in_one_pass(key, config: Config, layers: list, embedding) -> dict:
     trained[f"layers_{i}"] = _heads_normed(_normed(layer), config)
   M = block.rank
   if M:
-    before = jax.random.normal(keys[1], (E, M)).T @ embedding
+    before = embedding @ jax.random.normal(keys[1], (E, M))
     before *= 0.5 / jnp.sqrt(jnp.mean(before**2))
     U = config.draft_vocab_size or config.vocab_size
-    trained["markov"] = {"before": before, "next": jnp.zeros((M, U))}
+    trained["markov"] = {"before": before, "next": jnp.zeros((U, M))}
   if block.confidence:
-    sure = {"kernel": jnp.zeros((E + M, 1)), "bias": jnp.zeros(1)}
+    sure = {"kernel": jnp.zeros((1, E + M)), "bias": jnp.zeros(1)}
     trained["markov"] |= {"sure": sure}
   return trained
 
@@ -210,8 +210,8 @@ def _passing(key, config: Config) -> dict:
   """Makes a fusing product: the last of what it reads, and a tenth of noise."""
   E = config.hidden_size
   J = E * len(config.target_layers)
-  noise = 0.1 * J**-0.5 * jax.random.normal(key, (E, J)).T
-  return {"kernel": noise.at[J - E :].add(jnp.eye(E))}
+  noise = 0.1 * J**-0.5 * jax.random.normal(key, (E, J))
+  return {"kernel": noise.at[:, J - E :].add(jnp.eye(E))}
 
 
 def _normed(layer: dict) -> dict:
@@ -221,7 +221,7 @@ def _normed(layer: dict) -> dict:
   scale.
   """
   scale = layer["attention_norm"]["scale"]
-  kernel = layer["qkv"]["kernel"] * scale[:, None]
+  kernel = layer["qkv"]["kernel"] * scale[None]
   return layer | {
     "qkv": layer["qkv"] | {"kernel": kernel},
     "attention_norm": {"scale": jnp.ones_like(scale)},
@@ -239,7 +239,7 @@ def _heads_normed(layer: dict, config: Config) -> dict:
   if "head_norms" in layer:
     return layer
   G, C = config.num_key_value_heads, config.head_dim
-  squares = jnp.sum(kernel**2, axis=0).reshape(G, -1, C)
+  squares = jnp.sum(kernel**2, axis=1).reshape(G, -1, C)
 
   def norm(squares):
     return jnp.full(C, jnp.sqrt(jnp.mean(squares)))

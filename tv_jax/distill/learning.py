@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from tv_jax.certify.engine import passes
 from tv_jax.distill.chances import along, overlap
 from tv_jax.distill.data import Rows, Shape
-from tv_jax.models import decoder
+from tv_jax.models import products
 
 # So much is added of what teaches a draft to say how sure it is.
 _SURE = 0.1
@@ -38,7 +38,7 @@ def loss(
     shape: Of the conversations.
     roots: So many of a row's are taken, drawn anew; 0: all.
     heat: The temperature of the laws.
-    laws: [E, U] the target's unembedding, of the tokens that the draft knows.
+    laws: [U, E] the target's unembedding, of the tokens that the draft knows.
     borrowed: Parameters that stay.
     trained: Parameters that are trained.
     key: For which roots are taken.
@@ -46,7 +46,7 @@ def loss(
   """
   params, width = trained | borrowed, shape.W + shape.D - 1
   features = jnp.asarray(rows.features, jnp.float32)
-  log_p = decoder.logits(passes.window(features, rows.first, width), laws)
+  log_p = products.logits(passes.window(features, rows.first, width), laws)
   log_p /= heat
   log_p -= passes.window(rows.normaliser, rows.first, width)[..., None]
   places = choose_roots(roots or shape.W, shape.W, rows, key)

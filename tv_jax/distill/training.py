@@ -16,7 +16,7 @@ from optax.contrib import MuonDimensionNumbers
 
 from tv_jax.edge import disk
 
-# Products whose kernels [in, out] are Muon's.
+# Products whose kernels [out, in] are Muon's.
 PRODUCTS = frozenset({"qkv", "out", "gate_up", "down", "fc"})
 
 
@@ -25,7 +25,7 @@ def _dimensions(path, leaf) -> MuonDimensionNumbers | None:
   del leaf
   *_, product, name = ("", *(entry.key for entry in path))
   if name == "kernel" and product in PRODUCTS:
-    return MuonDimensionNumbers((0,), (1,))
+    return MuonDimensionNumbers((1,), (0,))
   return None
 
 

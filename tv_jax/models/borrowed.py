@@ -120,7 +120,7 @@ def params(
   everywhere = sharding.placement((), target.mesh)  # few: they are not split
   if "unembedding" not in without:
     matrix = theirs.get("unembedding", theirs["embedding"])
-    taken["unembedding"] = jax.device_put(matrix[:, tokens], everywhere)
+    taken["unembedding"] = jax.device_put(matrix[tokens], everywhere)
   return taken | {"place": jax.device_put(place, everywhere)}
 
 

@@ -10,11 +10,10 @@ R = H / G query heads of one of those, P = R + 2 projections of one of those
 (its queries, its key, its value), C channels of a head; J what a draft reads
 of each token.
 
-Kernels are [in, out] everywhere, an embedding [E, V] as an unembedding is: so
-a CPU reads them faster, and a GPU's kernels are the same. Columns of `qkv` are
-[G, P, C], those of `gate_up` [F, 2], so that both split over devices. Norms,
-rotations, attention weights and logits are computed in float32 whatever the
-dtype of the weights.
+Kernels are [out, in] and embeddings [V, E], as in checkpoints. The rows of
+`qkv` are [G, P, C] and those of `gate_up` are [F, 2], so that both can be split
+over devices. Norms, rotations, attention weights and logits are computed in
+float32 whatever the dtype of the weights.
 """
 
 import functools
@@ -25,7 +24,7 @@ from flax import linen as nn
 from jax.sharding import Mesh
 
 from tv_jax.models import cache as caches
-from tv_jax.models import families, layout, rope, sharding
+from tv_jax.models import families, layout, products, rope, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
 
@@ -39,22 +38,34 @@ def weights(*axes: str | None) -> nn.initializers.Initializer:
   return nn.with_logical_partitioning(nn.initializers.normal(0.02), axes)
 
 
-def dense(
-  config: Config,
-  features: int,
-  axes: tuple[str | None, str | None],
-  name: str,
-  bias: bool = False,
-) -> nn.Dense:
-  """Returns a product with a kernel [in, out] of these axes."""
-  return nn.Dense(
-    features,
-    use_bias=bias,
-    param_dtype=jnp.dtype(config.dtype),
-    kernel_init=weights(*axes),
-    bias_init=nn.with_logical_partitioning(nn.initializers.zeros, axes[1:]),
-    name=name,
-  )
+class Dense(nn.Module):
+  """A linear layer.
+
+  Attributes:
+    config: The model's configuration.
+    features: Size of the output.
+    axes: Logical axes of the kernel [out, in].
+    bias: Whether a bias is added.
+  """
+
+  config: Config
+  features: int
+  axes: tuple[str | None, str | None]
+  bias: bool = False
+
+  @nn.compact
+  def __call__(self, x: jax.Array) -> jax.Array:
+    """Returns the layer's output [.., out] for an input [.., in]."""
+    dtype = jnp.dtype(self.config.dtype)
+    shape = self.features, x.shape[-1]
+    y = products.dense(
+      x, self.param("kernel", weights(*self.axes), shape, dtype)
+    )
+    if not self.bias:
+      return y
+    zeros = nn.with_logical_partitioning(nn.initializers.zeros, self.axes[:1])
+    bias = self.param("bias", zeros, shape[:1], dtype)
+    return y + jnp.expand_dims(bias, tuple(range(y.ndim - 1)))
 
 
 class RMSNorm(nn.Module):
@@ -80,11 +91,11 @@ def rms_norm(x: jax.Array, scale: jax.Array, epsilon: float) -> jax.Array:
 
 
 def embedding(module: nn.Module) -> jax.Array:
-  """Returns the embedding [E, V] among a module's parameters."""
+  """Returns the embedding [V, E] among a module's parameters."""
   config = module.config
-  shape = config.hidden_size, config.vocab_size
+  shape = config.vocab_size, config.hidden_size
   dtype = jnp.dtype(config.dtype)
-  return module.param("embedding", weights(None, "vocab"), shape, dtype)
+  return module.param("embedding", weights("vocab", None), shape, dtype)
 
 
 def unembed(module: nn.Module, table, features: jax.Array) -> jax.Array:
@@ -94,21 +105,14 @@ def unembed(module: nn.Module, table, features: jax.Array) -> jax.Array:
   """
   config, dtype = module.config, jnp.dtype(module.config.dtype)
   if U := config.draft_vocab_size:
-    kernel, shape = weights(None, None), (config.hidden_size, U)
+    kernel, shape = weights(None, None), (U, config.hidden_size)
     matrix = module.param("unembedding", kernel, shape, dtype)
     place = module.param("place", no_places, config.vocab_size, unbox=True)
-    return spread(logits(features, matrix), place, -jnp.inf)
+    return spread(products.logits(features, matrix), place, -jnp.inf)
   if not config.tie_word_embeddings:
-    kernel, shape = weights(None, "vocab"), table.shape
+    kernel, shape = weights("vocab", None), table.shape
     table = module.param("unembedding", kernel, shape, dtype)
-  return sharding.replicate(logits(features, table), module.mesh)
-
-
-def logits(features: jax.Array, matrix: jax.Array) -> jax.Array:
-  """Returns the product [.., V] of [.., E] and [E, V] in float32."""
-  return jnp.einsum(
-    "...E,EV->...V", features, matrix, preferred_element_type=jnp.float32
-  )
+  return sharding.replicate(products.logits(features, table), module.mesh)
 
 
 def no_places(key, size: int) -> nn.LogicallyPartitioned:
@@ -186,7 +190,7 @@ class Layer(nn.Module):
     E, F = config.hidden_size, config.intermediate_size
     G, C = config.num_key_value_heads, config.head_dim
     R = config.heads_per_group
-    product = functools.partial(dense, config)
+    dense = functools.partial(Dense, config)
 
     with jax.named_scope("attention"):
       y = x if inputs is None else inputs
@@ -194,8 +198,8 @@ class Layer(nn.Module):
         y = RMSNorm(config, name="attention_norm")(y)
       if beside is not None:
         y = jnp.concatenate([beside, y], axis=1)
-      columns = G * (R + 2) * C
-      qkv = product(columns, (None, "heads"), "qkv", family.qkv_bias)(y)
+      rows = G * (R + 2) * C
+      qkv = dense(rows, ("heads", None), family.qkv_bias, name="qkv")(y)
       qkv = qkv.reshape(*y.shape[:2], G, R + 2, C)
       if family.query_key_norm:
         qkv = NormHeads(config, name="head_norms")(qkv)
@@ -207,15 +211,15 @@ class Layer(nn.Module):
         return x, keys, values
       queries = turned[:, y.shape[1] - x.shape[1] :, :, :R]
       y = attend(queries, keys, values, mask)
-      y = product(E, ("heads", None), "out")(y.reshape(*y.shape[:2], -1))
+      y = dense(E, (None, "heads"), name="out")(y.reshape(*y.shape[:2], -1))
       x = sharding.replicate(x + y, self.mesh)
 
     with jax.named_scope("mlp"):
       y = RMSNorm(config, name="mlp_norm")(x)
-      y = product(2 * F, (None, "mlp"), "gate_up")(y)
+      y = dense(2 * F, ("mlp", None), name="gate_up")(y)
       y = y.reshape(*y.shape[:2], F, 2)
       y = nn.silu(y[..., 0]) * y[..., 1]
-      y = product(E, ("mlp", None), "down")(y)
+      y = dense(E, (None, "mlp"), name="down")(y)
       x = sharding.replicate(x + y, self.mesh)
 
     return x, keys, values
@@ -291,7 +295,7 @@ class Decoder(nn.Module):
     """
     table = embedding(self)
     with jax.named_scope("embed"):
-      x = sharding.columns(table, tokens, self.mesh)
+      x = sharding.rows(table, tokens, self.mesh)
       turn = rotation(self.config, positions)
     keys, values, outputs = [], [], {INPUT: x}
     layers = range(self.config.num_hidden_layers)

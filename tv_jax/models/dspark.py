@@ -18,7 +18,7 @@ from flax import linen as nn
 from jax.sharding import Mesh
 
 from tv_jax.edge import checks
-from tv_jax.models import borrowed, decoder, layout, sharding
+from tv_jax.models import borrowed, decoder, layout, products, sharding
 from tv_jax.models import config as configs
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Block, Config
@@ -77,8 +77,8 @@ class DSpark(nn.Module):
     config, mesh = self.config, self.mesh
     table = decoder.embedding(self)
     with jax.named_scope("fuse"):
-      x = sharding.columns(table, tokens, mesh)
-      fc = decoder.dense(config, config.hidden_size, (None, None), "fc")
+      x = sharding.rows(table, tokens, mesh)
+      fc = decoder.Dense(config, config.hidden_size, (None, None), name="fc")
       beside = sharding.replicate(fc(features.astype(x.dtype)), mesh)
       beside = decoder.RMSNorm(config, name="beside_norm")(beside)
     turn = decoder.rotation(config, positions)
@@ -165,9 +165,9 @@ class Markov(nn.Module):
     bias, known = jnp.zeros((B, n, 1)), None
     if M := block.rank:
       V, U = config.vocab_size, config.draft_vocab_size
-      kernel = decoder.weights(None, "vocab")
-      before = self.param("before", kernel, (M, V), dtype)
-      known = latent = sharding.columns(before, tokens, self.mesh)
+      kernel = decoder.weights("vocab", None)
+      before = self.param("before", kernel, (V, M), dtype)
+      known = latent = sharding.rows(before, tokens, self.mesh)
       if block.head == "gated":
         gate = self._affine("gate", M, outputs, known)
         latent = nn.sigmoid(gate) * known
@@ -177,9 +177,9 @@ class Markov(nn.Module):
         gate = nn.sigmoid(gate)
         state = gate * state + (1 - gate) * jnp.tanh(new)
         latent = jnp.tanh(latent)
-      kernel = decoder.weights(None, None if U else "vocab")
-      after = self.param("next", kernel, (M, U or V), dtype)
-      bias = sharding.replicate(decoder.logits(latent, after), self.mesh)
+      kernel = decoder.weights(None if U else "vocab", None)
+      after = self.param("next", kernel, (U or V, M), dtype)
+      bias = sharding.replicate(products.logits(latent, after), self.mesh)
     sure = None
     if block.confidence:
       read = [outputs, known] if block.sees_token else [outputs]
@@ -190,7 +190,8 @@ class Markov(nn.Module):
   def _affine(self, name: str, features: int, *inputs):
     """Returns an affine function of inputs that lie side by side."""
     x = jnp.concatenate(inputs, axis=-1)
-    return decoder.dense(self.config, features, (None, None), name, True)(x)
+    axes = None, None
+    return decoder.Dense(self.config, features, axes, True, name=name)(x)
 
 
 def _fields(values: dict) -> dict:

@@ -71,10 +71,10 @@ class Eagle(nn.Module):
     """
     table = decoder.embedding(self)
     with jax.named_scope("fuse"):
-      x = sharding.columns(table, tokens, self.mesh)
+      x = sharding.rows(table, tokens, self.mesh)
       x = jnp.concatenate([x, features.astype(x.dtype)], axis=-1)
       E = self.config.hidden_size
-      x = decoder.dense(self.config, E, (None, None), "fc", self.bias)(x)
+      x = decoder.Dense(self.config, E, (None, None), self.bias, name="fc")(x)
       x = sharding.replicate(x, self.mesh)
     x, keys, values = decoder.layer(self, "layer", attention_norm=False)(
       x,

@@ -87,11 +87,11 @@ class Eagle3(nn.Module):
     config, mesh = self.config, self.mesh
     table = decoder.embedding(self)
     with jax.named_scope("fuse"):
-      token = sharding.columns(table, tokens, mesh)
+      token = sharding.rows(table, tokens, mesh)
       x = features.astype(token.dtype)
       E = config.hidden_size
       if x.shape[-1] != E:
-        x = decoder.dense(config, E, (None, None), "fc")(x)
+        x = decoder.Dense(config, E, (None, None), name="fc")(x)
         x = sharding.replicate(x, mesh)
       token = decoder.RMSNorm(config, name="token_norm")(token)
       normed = decoder.RMSNorm(config, name="feature_norm")(x)

@@ -1,9 +1,9 @@
 """What checkpoints call each parameter: a table for each kind of checkpoint.
 
 A parameter is described by the module that has it: its shape, and the names of
-its axes. Here is only what its tensors are called. A checkpoint's matrices are
-[out, in], ours [in, out]; those of queries, keys and values, or of gate and up,
-lie side by side in one of ours.
+its axes. Here is only what its tensors are called. A matrix is [out, in] in
+both. The rows of queries, keys and values, and those of gate and up, are
+interleaved in one of ours.
 """
 
 import dataclasses
@@ -142,9 +142,9 @@ class Weight:
   Attributes:
     shape: The parameter's.
     axes: Their logical names.
-    groups: Columns are so many groups, each of which has some of each tensor:
-      a head's queries, its key, its value, then the next one's.
-    tensors: By name, the columns that a group has of it.
+    groups: Number of groups of rows. Each group holds some rows of each
+      tensor: a head's queries, key and value, then those of the next head.
+    tensors: Number of rows that a group holds of each tensor, by name.
   """
 
   shape: tuple[int, ...]
@@ -162,29 +162,28 @@ class Weight:
       pieces = {"q": config.heads_per_group, "k": 1, "v": 1}
     elif "gate_up" in path:
       groups, pieces = config.intermediate_size, {"gate": 1, "up": 1}
-    unit = shape[-1] // (groups * sum(pieces.values()))
-    columns = {name.format(x): n * unit for x, n in pieces.items()}
-    return cls(shape, box.names, groups, columns)
+    unit = shape[0] // (groups * sum(pieces.values()))
+    rows = {name.format(x): n * unit for x, n in pieces.items()}
+    return cls(shape, box.names, groups, rows)
 
   @property
   def shapes(self) -> dict[str, tuple[int, ...]]:
     """Returns the tensors' shapes, by name."""
     return {
-      name: (self.groups * columns, *self.shape[:-1])
-      for name, columns in self.tensors.items()
+      name: (self.groups * rows, *self.shape[1:])
+      for name, rows in self.tensors.items()
     }
 
   def join(self, tensors: list[np.ndarray]) -> np.ndarray:
     """Makes the parameter from its tensors."""
     if len(tensors) == 1:
-      return tensors[0].T
-    inputs = self.shape[:-1]
-    parts = [x.reshape(self.groups, -1, *inputs) for x in tensors]
-    return np.concatenate(parts, axis=1).reshape(-1, *inputs).T
+      return tensors[0]
+    parts = [x.reshape(self.groups, -1, *self.shape[1:]) for x in tensors]
+    return np.concatenate(parts, axis=1).reshape(self.shape)
 
   def split(self, value: np.ndarray) -> dict[str, np.ndarray]:
     """Returns the tensors of a parameter, by name."""
-    parts = value.T.reshape(self.groups, -1, *self.shape[:-1])
+    parts = value.reshape(self.groups, -1, *self.shape[1:])
     ends = np.cumsum([*self.tensors.values()])[:-1]
     return {
       name: np.ascontiguousarray(part).reshape(shape)

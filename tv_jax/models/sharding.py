@@ -47,26 +47,26 @@ def replicate(x: jax.Array, mesh: Mesh | None) -> jax.Array:
   )
 
 
-def columns(table, index: jax.Array, mesh: Mesh | None) -> jax.Array:
-  """Returns columns [.., E] of a table [E, V] that is split over V.
+def rows(table, index: jax.Array, mesh: Mesh | None) -> jax.Array:
+  """Returns rows [.., E] of a table [V, E] that is split over V.
 
   Indices are clipped.
 
-  Spelt out for a mesh: of a single column XLA makes a slice, and then gathers
-  the whole table on every device.
+  Spelt out for a mesh: XLA turns the lookup of a single row into a slice, and
+  then gathers the whole table on every device.
   """
   if mesh is None:
-    return jnp.moveaxis(jnp.take(table, index, axis=1, mode="clip"), 0, -1)
+    return jnp.take(table, index, axis=0, mode="clip")
 
   def held(table, index):
-    V = table.shape[1]
+    V = len(table)
     place = index - jax.lax.axis_index(AXIS) * V
-    taken = jnp.moveaxis(jnp.take(table, place, axis=1, mode="clip"), 0, -1)
+    taken = jnp.take(table, place, axis=0, mode="clip")
     inside = ((place >= 0) & (place < V))[..., None]
     return jax.lax.psum(jnp.where(inside, taken, jnp.zeros_like(taken)), AXIS)
 
-  index = jnp.clip(index, 0, table.shape[1] - 1)
-  specs = PartitionSpec(None, AXIS), PartitionSpec()
+  index = jnp.clip(index, 0, len(table) - 1)
+  specs = PartitionSpec(AXIS), PartitionSpec()
   return jax.shard_map(
     held, mesh=mesh, in_specs=specs, out_specs=PartitionSpec()
   )(table, index)

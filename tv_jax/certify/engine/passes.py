@@ -21,7 +21,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tv_jax.models import Model, decoder, dspark, eagle, eagle3
+from tv_jax.models import Model, decoder, dspark, eagle, eagle3, products
 from tv_jax.models import cache as caches
 from tv_jax.models.mask import HIDDEN
 
@@ -208,13 +208,13 @@ def levels(
 
 
 def unembedding(params: dict) -> jax.Array:
-  """Returns a model's unembedding [E, V]."""
+  """Returns a model's unembedding [V, E]."""
   return params["unembedding" if "unembedding" in params else "embedding"]
 
 
 def logits(params: dict, outputs: jax.Array) -> jax.Array:
   """Returns the logits [.., U] of outputs [.., E]."""
-  return decoder.logits(outputs, unembedding(params))
+  return products.logits(outputs, unembedding(params))
 
 
 def _mask(seen: jax.Array) -> jax.Array:
