@@ -132,7 +132,11 @@ class StoredTensor(NamedTuple):
   path: pathlib.Path
   shape: tuple[int, ...]
   dtype: str  # by safetensors' names
-  read: Callable[[], np.ndarray]
+  rows: Callable[[int, int], np.ndarray]  # reads rows from .. to
+
+  def read(self) -> np.ndarray:
+    """Reads the whole tensor."""
+    return self.rows(0, self.shape[0])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,7 +160,7 @@ class Weight:
   def of(cls, layout: Layout, path: Path, box, config: Config) -> "Weight":
     """Finds a parameter in a layout; `box` has its shape and axes."""
     shape = box.value.shape
-    name, groups, pieces = layout.name(path), 1, {"": 1}
+    name, groups, pieces = layout.name(path), shape[0], {"": 1}
     if "qkv" in path:
       groups = config.num_key_value_heads
       pieces = {"q": config.heads_per_group, "k": 1, "v": 1}
@@ -174,20 +178,16 @@ class Weight:
       for name, rows in self.tensors.items()
     }
 
-  def join(self, tensors: list[np.ndarray]) -> np.ndarray:
-    """Makes the parameter from its tensors."""
-    if len(tensors) == 1:
-      return tensors[0]
-    parts = [x.reshape(self.groups, -1, *self.shape[1:]) for x in tensors]
-    return np.concatenate(parts, axis=1).reshape(self.shape)
+  def views(self, value: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the views [groups, rows, ..] of a parameter, by tensor."""
+    groups = value.reshape(self.groups, -1, *self.shape[1:])
+    ends = np.cumsum([*self.tensors.values()])[:-1]
+    views = np.split(groups, ends, axis=1)
+    return dict(zip(self.tensors, views, strict=True))
 
   def split(self, value: np.ndarray) -> dict[str, np.ndarray]:
     """Returns the tensors of a parameter, by name."""
-    parts = value.reshape(self.groups, -1, *self.shape[1:])
-    ends = np.cumsum([*self.tensors.values()])[:-1]
     return {
-      name: np.ascontiguousarray(part).reshape(shape)
-      for (name, shape), part in zip(
-        self.shapes.items(), np.split(parts, ends, axis=1), strict=True
-      )
+      name: np.ascontiguousarray(view).reshape(self.shapes[name])
+      for name, view in self.views(value).items()
     }

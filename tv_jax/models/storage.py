@@ -136,15 +136,15 @@ def contents(directory: pathlib.Path, source) -> dict[str, StoredTensor]:
           path=path,
           shape=tuple(header.get_shape()),
           dtype=header.get_dtype(),
-          read=functools.partial(_read, path, name),
+          rows=functools.partial(_rows, path, name),
         )
   return tensors
 
 
-def _read(path: pathlib.Path, name: str) -> np.ndarray:
-  """Reads one tensor; its file is closed, so that no pages stay mapped."""
+def _rows(path: pathlib.Path, name: str, start: int, stop: int) -> np.ndarray:
+  """Reads rows of a tensor, and closes the file: no page stays mapped."""
   with _open(path) as file:
-    return file.get_tensor(name)
+    return file.get_slice(name)[start:stop]
 
 
 def write(directory, tensors: Mapping[str, np.ndarray], config: dict) -> None:

@@ -141,7 +141,8 @@ def _llama3(file: File, raw: dict, faults: list[str]) -> dict | None:
   """Returns the scaling of Llama 3.1 and 3.2, if the factors are theirs."""
   channels: Any = file.first("rope.dimension_count")
   theta: Any = raw.get("rope_theta")
-  factors = dequantised(file.tensors[FACTORS])
+  tensor = file.tensors[FACTORS]
+  factors = dequantised(file, tensor, 0, int(tensor.shape[-1]))
   fits = channels and theta and factors.shape == (channels // 2,)
   if fits and factors.min() > 0:
     scaling = rope.Llama3Scaling(

@@ -97,6 +97,30 @@ def _read(path: pathlib.Path, changed: int) -> File:
     def data(self, value):
       self._data = value.view(np.ndarray)  # whose parts are made faster
 
+    def _get_field_parts(self, orig_offs, raw_type):
+      """Reads a list at once; item by item a vocabulary takes seconds."""
+      kinds = gguf.GGUFValueType
+      if raw_type != kinds.ARRAY or self.byte_order != "I":
+        return super()._get_field_parts(orig_offs, raw_type)
+      kind = kinds(self._get(orig_offs, np.uint32)[0])
+      count = int(self._get(orig_offs + 4, np.uint64)[0])
+      offset = orig_offs + 12
+      if kind in self.gguf_scalar_to_np:
+        items = [self._get(offset, self.gguf_scalar_to_np[kind], count)]
+        offset += count * items[0].itemsize
+      elif kind == kinds.STRING:
+        items, whole = [], memoryview(self.data)
+        while len(items) < count and offset <= len(whole):
+          start = offset + 8
+          offset = start + int.from_bytes(whole[offset:start], "little")
+          items.append(whole[start:offset])
+      else:
+        return super()._get_field_parts(orig_offs, raw_type)
+      if offset > len(self.data):
+        raise ValueError("a list ends behind the file")
+      types = [kinds.ARRAY, kind]
+      return offset - orig_offs, items, [*range(len(items))], types
+
   try:
     whole = Reader(path)
     metadata = {x: field.contents() for x, field in whole.fields.items()}
@@ -130,7 +154,7 @@ def contents(path) -> dict[str, StoredTensor]:
       path=path,
       shape=tuple(x.shape.tolist())[::-1],
       dtype="F32",  # what the package makes of all types
-      read=functools.partial(_weights, file, x),
+      rows=functools.partial(_rows, file, x),
     )
     for name, x in file.tensors.items()
     if name != FACTORS
@@ -146,25 +170,39 @@ def _name(name: str) -> str:
   return f"{layer}{_NAMES[parts[2]]}.{parts[3]}"
 
 
-def dequantised(tensor) -> np.ndarray:
-  """Returns a tensor in float32."""
+def dequantised(file: File, tensor, start: int, stop: int) -> np.ndarray:
+  """Returns rows of a tensor in float32."""
   import gguf
 
+  shape = tensor.shape.tolist()[::-1]
+  size = int(tensor.n_bytes) // shape[0]
+  # Read, not mapped: pages of the file would count as this process's memory.
+  data = np.fromfile(
+    file.path,
+    np.uint8,
+    (stop - start) * size,
+    offset=int(tensor.data_offset) + start * size,
+  )
   try:
     with np.errstate(all="ignore"):  # what is stored may be infinite
-      value = gguf.dequantize(tensor.data, tensor.tensor_type)
+      # As a single row: the package takes others sixteen at a time, slowly.
+      value = gguf.dequantize(data[None], tensor.tensor_type)
   except NotImplementedError:
     kind = tensor.tensor_type.name
     raise ValueError(f"{tensor.name} is {kind}: no such is read") from None
-  return np.asarray(value, np.float32).reshape(tensor.shape.tolist()[::-1])
+  return np.asarray(value, np.float32).reshape(-1, *shape[1:])
 
 
-def _weights(file: File, tensor) -> np.ndarray:
-  """Returns a tensor as Hugging Face has it."""
-  value, part = dequantised(tensor), tensor.name.split(".")[-2]
+def _rows(file: File, tensor, start: int, stop: int) -> np.ndarray:
+  """Returns rows as Hugging Face has them; of queries and keys, whole heads."""
+  value, part = (
+    dequantised(file, tensor, start, stop),
+    tensor.name.split(".")[-2],
+  )
   is_llama = file.metadata.get("general.architecture") == "llama"
   if not is_llama or part not in _HEADS or value.ndim < 2:
     return value
   heads = file.first(*(f"attention.{name}" for name in _HEADS[part]))
-  pairs = value.reshape(heads, -1, 2, value.shape[1])
+  channels = int(tensor.shape[-1]) // heads
+  pairs = value.reshape(-1, channels // 2, 2, value.shape[1])
   return pairs.swapaxes(1, 2).reshape(value.shape)
