@@ -30,8 +30,8 @@ def race(methods: dict[str, Callable], rounds: int, seed: int) -> dict:
 
   Args:
     methods: Functions of the round's number, by name; all are warm.
-    rounds: How many.
-    seed: Of the orders.
+    rounds: Number of rounds.
+    seed: Seed of the random orders.
 
   Returns:
     Results [rounds] by name.

@@ -3,14 +3,15 @@
     python -m benchmarks.gpu
     JAX_PLATFORMS=cpu python -m benchmarks.gpu --toy
 
-Needs a GPU of 48 GB, and neither checkpoints nor data. Each time stands beside
-the least one in which the chip's memory could move what must be moved.
+Needs a GPU of 48 GB, and neither checkpoints nor data. The table compares each
+time with a lower limit: the bytes that must move, divided by the chip's memory
+bandwidth.
 
-Weights are random, so acceptance means nothing: times are per cycle, and
-"tokens/s at the paper's length" is what a cycle of that time would give at the
-acceptance length that the paper reports (table 1, the mean over tasks at
-temperature 1). It is not a measured speed. `benchmarks.verify` times rules on a
-GPU too, `tv_jax.audit` tests the law of what is sampled there.
+Weights are random, so acceptance means nothing: times are per cycle. The column
+"tokens/s at the paper's length" is computed from the cycle's time and the
+acceptance length in the paper (table 1, the mean over tasks at temperature 1).
+It is not a measured speed. `benchmarks.verify` times rules on a GPU too;
+`tv_jax.audit` tests the distribution of its samples.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ HEADER = ["", "ms", "GB", "least ms", "share", "tokens/s"]
 
 
 def row(name: str, seconds: float, moved: int, tokens: float | None = None):
-  """Compares a time with the least in which memory can move these bytes."""
+  """Returns a table's row: a time and the memory's limit for these bytes."""
   cells = [name, f"{1e3 * seconds:.3f}", f"{moved / 1e9:.2f}", "", ""]
   if bandwidth := CHIPS.get(jax.devices()[0].device_kind):
     least = moved / bandwidth

@@ -46,7 +46,7 @@ def why_not() -> str:
 
 
 def mesh(target: str = "h200") -> jax.sharding.Mesh:
-  """A mesh of one imagined device."""
+  """Returns a mesh of a single device that is described, not present."""
   description = topologies.get_topology_desc(
     platform="cuda",
     target_config=(TARGETS / f"{target}.txtpb").read_text(),
@@ -62,7 +62,7 @@ class Program:
   Attributes:
     hlo: The optimised module's text.
     thunks: What is to be launched, one line each, nested bodies included.
-    launches: The same once XLA has put into CUDA graphs what goes there.
+    launches: The same list after XLA has captured CUDA graphs.
     names: By the number of a thunk, its instruction in the module.
     memory: Compiled memory statistics (temporaries, aliases, arguments).
   """
@@ -100,7 +100,7 @@ class Program:
   def moved(self, at_least: int) -> list[str]:
     """Copies and transposes of `at_least` numbers, in or out of fusions.
 
-    Their results are what the text shows:
+    The text shows the size of each result:
     `%name = type[sizes]{layout} copy(`.
     """
     pattern = r"= \w+\[([\d,]+)\]\S* (copy|copy-start|transpose)\("

@@ -83,7 +83,7 @@ MODELS = {
 
 
 def config(name: str, dtype: str, layers: int | None = None) -> Config:
-  """Returns the config of one of `MODELS`, perhaps with fewer layers."""
+  """Returns a config of `MODELS`, perhaps with fewer layers."""
   raw = MODELS[name] | {"dtype": dtype}
   if layers:
     raw["num_hidden_layers"] = layers
@@ -132,7 +132,7 @@ def random_model(config: Config, seed: int, scale: float = 0.02) -> Model:
 
 
 def head(target: Model, make: Callable) -> Model:
-  """Makes an EAGLE-1 head for `target`: one layer like its own, with a bias."""
+  """Makes an EAGLE-1 head for `target`: a layer of the same shape, a bias."""
   config = dataclasses.replace(target.config, num_hidden_layers=1)
   return _draft(target, eagle.Eagle(config, True, target.mesh), make)
 
@@ -154,7 +154,7 @@ def block_draft(
   Args:
     target: Its target.
     make: As of `parameters`.
-    layers: How many of its own, like the target's.
+    layers: Number of layers, each of the same shape as the target's.
     reads: The target's layers that it reads.
   """
   config = dataclasses.replace(
@@ -195,9 +195,9 @@ def arguments(
   rows: int,
   longest: int,
 ) -> tuple[Params, jax.ShapeDtypeStruct, State]:
-  """Returns the shapes of what `decode.advance` takes, for so many rows.
+  """Returns the shapes of the arguments of `decode.advance` for `rows` rows.
 
-  Prompts are of `longest` tokens at most.
+  Prompts have at most `longest` tokens.
   """
   new = padded_new(config.max_new_tokens)
   slots = cache_slots(config, padded_prompt(longest) + 1, new)
@@ -226,10 +226,10 @@ def bytes_of(tree) -> int:
 
 
 def bytes_of_pass(model: Model, slots: int, batch: int = 1) -> int:
-  """Counts what a pass must read: weights once, each row's cache of `slots`.
+  """Counts the bytes that a pass reads: weights once, `slots` of each cache.
 
-  Few rows of an embedding are read, unless it is the unembedding too. What is
-  written, and activations, are small beside it.
+  Few rows of an embedding are read, unless it is the unembedding too. Writes
+  and activations are small and are left out.
   """
   params, config = model.params, model.config
   weights = bytes_of(params)

@@ -1,4 +1,4 @@
-"""Beside Hugging Face transformers: plain and assisted generation, one run.
+"""Races tv_jax against transformers: plain and assisted generation, one run.
 
   python -m benchmarks.peers --draft=bundled/draft --target=bundled/target
 
@@ -16,8 +16,8 @@ median counts. Ends are ignored on both sides, so that all yield the same number
 of tokens.
 
 Protocol. Everything is compiled and warm before a clock starts. Then all take
-turns, in a new random order in each round, on the same prompts. Seconds are
-those of the whole call, with the prompt's reading, on both sides. Tokens per
+turns, in a new random order in each round, on the same prompts. The clock runs
+for the whole call on both sides, with the reading of the prompt. Tokens per
 second are the median of the rounds, ratios are taken within each round. Only
 ratios travel from one machine to another.
 """
@@ -46,7 +46,7 @@ from tv_jax.runs import environment
 from tv_jax.runs import questions as questions_lib
 
 OURS, THEIRS = "tv_jax", "transformers"
-# Assistant tokens a cycle: its own choice, or 5 always.
+# Assistant tokens per cycle: the default schedule, or always 5.
 ASSISTED = {"default": None, "constant 5": 5}
 
 
@@ -84,7 +84,7 @@ class Peer:
     """Generates with the draft: by default, or `fixed` tokens a cycle."""
     assert self.draft
     settings = self.draft.generation_config
-    # None is its own default: 20, and less where the draft is unsure.
+    # None is the default: 20, and fewer where the draft is unsure.
     settings.num_assistant_tokens = fixed
     settings.num_assistant_tokens_schedule = "constant"
     settings.assistant_confidence_threshold = None if fixed is None else 0.0
@@ -133,9 +133,9 @@ def load_peer(pair: Pair, tokens: int) -> Peer:
 
 
 def read_prompts(pair: Pair, source: str, template: str) -> list[list[int]]:
-  """Reads questions as tokens, shuffled: those of the most common padded size.
+  """Reads questions as tokens, shuffled; keeps the most common padded size.
 
-  So each method is compiled once for each number of rows.
+  Then each method is compiled once for each number of rows.
   """
   questions = questions_lib.load_questions(source)
   texts = [question.turns[0] for question in questions]
@@ -226,9 +226,9 @@ def best(speeds: dict, prefix: str, suffix: str = "") -> str:
 
 
 def show(speeds: dict, temperature: float, rows: int) -> None:
-  """Prints all beside the peer's plain generation, and the best of each.
+  """Prints each method's speed relative to the peer's plain generation.
 
-  Where there is no peer they stand beside our own.
+  Without a peer, speeds are relative to our plain decoding.
   """
   alone = not any(name.startswith(THEIRS) for name in speeds)
 

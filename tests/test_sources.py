@@ -46,6 +46,7 @@ def test_a_place_or_a_date_is_no_difference(pair, tmp_path):
   assert [*bundled] == [
     "questions",
     "trees/kary:2x2",
+    "TV_JAX_NATIVE",
     "target/config.json",
     "target/model.safetensors",
     "target/generation_config.json",

@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import pathlib
+import platform
 import socket
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -15,6 +16,12 @@ from typing import BinaryIO
 
 class StoreError(OSError):
   """Who has a folder, or which answer could not be written, and why."""
+
+
+def cache_folder() -> pathlib.Path:
+  """Returns this machine's folder in the user's cache; it may not exist yet."""
+  home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+  return pathlib.Path(home).expanduser() / "tv_jax" / platform.node()
 
 
 def to_bytes(value, *, indent: int | None = None) -> bytes:

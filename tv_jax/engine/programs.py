@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import functools
 import os
-import pathlib
-import platform
 from collections.abc import Callable
 
 import jax
 
+from tv_jax.edge import disk
 from tv_jax.engine.config import DecodeConfig
 
 # Below so many seconds of compiling jax keeps nothing unless it is told to.
@@ -114,8 +113,7 @@ def keep_programs(folder: str | None = None) -> None:
   if folder is None:
     if _config("compilation_cache_dir") is not None:
       return
-    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    place = pathlib.Path(home).expanduser() / "tv_jax" / platform.node()
+    place = disk.cache_folder()
     try:
       place.mkdir(parents=True, exist_ok=True)
     except OSError:  # no home that can be written to

@@ -43,12 +43,14 @@ class Dense(nn.Module):
 
   Attributes:
     config: The model's configuration.
+    mesh: The devices that the model is split over, if more than one.
     features: Size of the output.
     axes: Logical axes of the kernel [out, in].
     bias: Whether a bias is added.
   """
 
   config: Config
+  mesh: Mesh | None
   features: int
   axes: tuple[str | None, str | None]
   bias: bool = False
@@ -59,7 +61,7 @@ class Dense(nn.Module):
     dtype = jnp.dtype(self.config.dtype)
     shape = self.features, x.shape[-1]
     y = products.dense(
-      x, self.param("kernel", weights(*self.axes), shape, dtype)
+      x, self.param("kernel", weights(*self.axes), shape, dtype), self.mesh
     )
     if not self.bias:
       return y
@@ -108,11 +110,13 @@ def unembed(module: nn.Module, table, features: jax.Array) -> jax.Array:
     kernel, shape = weights(None, None), (U, config.hidden_size)
     matrix = module.param("unembedding", kernel, shape, dtype)
     place = module.param("place", no_places, config.vocab_size, unbox=True)
-    return spread(products.logits(features, matrix), place, -jnp.inf)
+    known = products.logits(features, matrix, module.mesh)
+    return spread(known, place, -jnp.inf)
   if not config.tie_word_embeddings:
     kernel, shape = weights("vocab", None), table.shape
     table = module.param("unembedding", kernel, shape, dtype)
-  return sharding.replicate(products.logits(features, table), module.mesh)
+  mesh = module.mesh
+  return sharding.replicate(products.logits(features, table, mesh), mesh)
 
 
 def no_places(key, size: int) -> nn.LogicallyPartitioned:
@@ -190,7 +194,7 @@ class Layer(nn.Module):
     E, F = config.hidden_size, config.intermediate_size
     G, C = config.num_key_value_heads, config.head_dim
     R = config.heads_per_group
-    dense = functools.partial(Dense, config)
+    dense = functools.partial(Dense, config, self.mesh)
 
     with jax.named_scope("attention"):
       y = x if inputs is None else inputs

@@ -10,6 +10,7 @@ itself says of the next one. DFlash is the same without such a head.
 Letters as in decoder.py, and M rank of the Markov head, K rows of a block.
 """
 
+import functools
 from collections.abc import Collection
 
 import jax
@@ -78,7 +79,8 @@ class DSpark(nn.Module):
     table = decoder.embedding(self)
     with jax.named_scope("fuse"):
       x = sharding.rows(table, tokens, mesh)
-      fc = decoder.Dense(config, config.hidden_size, (None, None), name="fc")
+      E, axes = config.hidden_size, (None, None)
+      fc = decoder.Dense(config, mesh, E, axes, name="fc")
       beside = sharding.replicate(fc(features.astype(x.dtype)), mesh)
       beside = decoder.RMSNorm(config, name="beside_norm")(beside)
     turn = decoder.rotation(config, positions)
@@ -179,7 +181,8 @@ class Markov(nn.Module):
         latent = jnp.tanh(latent)
       kernel = decoder.weights(None if U else "vocab", None)
       after = self.param("next", kernel, (U or V, M), dtype)
-      bias = sharding.replicate(products.logits(latent, after), self.mesh)
+      bias = products.logits(latent, after, self.mesh)
+      bias = sharding.replicate(bias, self.mesh)
     sure = None
     if block.confidence:
       read = [outputs, known] if block.sees_token else [outputs]
@@ -190,8 +193,8 @@ class Markov(nn.Module):
   def _affine(self, name: str, features: int, *inputs):
     """Returns an affine function of inputs that lie side by side."""
     x = jnp.concatenate(inputs, axis=-1)
-    axes = None, None
-    return decoder.Dense(self.config, features, axes, True, name=name)(x)
+    dense = functools.partial(decoder.Dense, self.config, self.mesh)
+    return dense(features, (None, None), bias=True, name=name)(x)
 
 
 def _fields(values: dict) -> dict:

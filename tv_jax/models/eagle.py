@@ -12,6 +12,7 @@ that any count that steps with the tokens does.
 Letters as in decoder.py.
 """
 
+import functools
 from collections.abc import Collection
 
 import jax
@@ -74,7 +75,8 @@ class Eagle(nn.Module):
       x = sharding.rows(table, tokens, self.mesh)
       x = jnp.concatenate([x, features.astype(x.dtype)], axis=-1)
       E = self.config.hidden_size
-      x = decoder.Dense(self.config, E, (None, None), self.bias, name="fc")(x)
+      dense = functools.partial(decoder.Dense, self.config, self.mesh)
+      x = dense(E, (None, None), self.bias, name="fc")(x)
       x = sharding.replicate(x, self.mesh)
     x, keys, values = decoder.layer(self, "layer", attention_norm=False)(
       x,

@@ -91,7 +91,7 @@ class Eagle3(nn.Module):
       x = features.astype(token.dtype)
       E = config.hidden_size
       if x.shape[-1] != E:
-        x = decoder.Dense(config, E, (None, None), name="fc")(x)
+        x = decoder.Dense(config, mesh, E, (None, None), name="fc")(x)
         x = sharding.replicate(x, mesh)
       token = decoder.RMSNorm(config, name="token_norm")(token)
       normed = decoder.RMSNorm(config, name="feature_norm")(x)

@@ -11,6 +11,8 @@ import subprocess
 
 import jax
 
+from tv_jax.models import native
+
 _PACKAGES = ("jax", "jaxlib", "flax", "transformers", "numpy")
 
 
@@ -26,6 +28,7 @@ def describe() -> dict:
     "device": devices[0].device_kind,
     "devices": len(devices),
     "cpu": cpu(),
+    "products": "native" if native.used() else "XLA",
     "cores": cores(),
     "date": datetime.date.today().isoformat(),
   }

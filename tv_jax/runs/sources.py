@@ -13,9 +13,11 @@ import json
 import pathlib
 from collections.abc import Sequence
 
+import jax
+
 from tv_jax.edge import names
 from tv_jax.edge.reading import place_of
-from tv_jax.models import gguf, storage
+from tv_jax.models import gguf, native, storage
 from tv_jax.runs.questions import Question
 from tv_jax.runs.settings import Run
 from tv_jax.tree import Tree
@@ -53,6 +55,9 @@ def hashes(
       if digest := names.source_hash(thing, name):  # "" for a built-in
         result[f"{group}/{name}"] = digest
   models = settings.models
+  # A product sums in its own order, which changes last digits of logits.
+  if not finished and models.devices == 1 and jax.default_backend() == "cpu":
+    result[native.SWITCH] = str(int(native.used()))
   for name, place, revision in (
     ("target", models.target, models.revision),
     ("draft", models.draft, models.draft_revision),

@@ -1,0 +1,110 @@
+"""Products of few rows with weights on a CPU, in C++ (few_tokens.cc).
+
+XLA multiplies 2 to 8 rows two to four times as slowly as a single row. This
+product takes little longer than reading the weights. The machine's compiler
+makes a library of it once, in the user's cache (`make` does it, or
+`python -m tv_jax.models.native`, or the first use). Without a compiler, or with
+TV_JAX_NATIVE=0, XLA multiplies.
+"""
+
+import ctypes
+import functools
+import hashlib
+import math
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+
+from tv_jax.edge import disk
+
+SWITCH = "TV_JAX_NATIVE"
+MOST = 26  # rows; with more XLA's product is as fast
+_SOURCE = pathlib.Path(__file__).with_name("few_tokens.cc")
+_MACHINE = "-mcpu=native" if sys.platform == "darwin" else "-march=native"
+_FLAGS = "-O3", "-std=c++17", "-shared", "-fPIC", "-w", _MACHINE
+
+
+def used() -> bool:
+  """Returns whether this process uses the library."""
+  on = os.environ.get(SWITCH) != "0" and jax.default_backend() == "cpu"
+  return on and _target() is not None
+
+
+def fits(x: jax.Array, weights: jax.Array) -> bool:
+  """Returns whether `product` takes these arguments and the library is used."""
+  *rows, size = x.shape
+  known = x.dtype == weights.dtype and x.dtype in (jnp.float32, jnp.bfloat16)
+  return known and 0 < math.prod(rows) <= MOST and not size % 32 and used()
+
+
+def product(x: jax.Array, weights: jax.Array) -> jax.Array:
+  """Returns the product [.., O] of x [.., K] and weights [O, K] in float32.
+
+  A row's result has the same bits whatever the number of rows. A program that
+  is compiled for another platform has XLA's product.
+  """
+  y = _product(x.reshape(-1, x.shape[-1]), weights)
+  return y.reshape(*x.shape[:-1], -1)
+
+
+@jax.custom_jvp  # with it, XLA multiplies in gradients
+def _product(x, weights):
+  return jax.lax.platform_dependent(x, weights, cpu=_few, default=_xla)
+
+
+_product.defjvps(
+  lambda change, _, x, weights: _xla(change, weights),
+  lambda change, _, x, weights: _xla(x, change),
+)
+
+
+def _xla(x, weights):
+  return jnp.einsum("TK,OK->TO", x, weights, preferred_element_type=jnp.float32)
+
+
+def _few(x, weights):
+  shape = jax.ShapeDtypeStruct((len(x), len(weights)), jnp.float32)
+  call = jax.ffi.ffi_call(_target(), shape, vmap_method="sequential")
+  return call(x.astype(jnp.float32), weights)
+
+
+@functools.cache
+def _target() -> str | None:
+  """Returns the product's name in XLA; None if it could not be compiled."""
+  # A compiled program on disk finds the product by its name.
+  recipe = f"{_SOURCE.read_text()} {_FLAGS} {jax.__version__}"
+  digest = hashlib.sha256(recipe.encode()).hexdigest()[:16]
+  name = f"tv_jax_few_tokens_{digest}"
+  library = disk.cache_folder() / f"{name}.so"
+  try:
+    if not library.exists():
+      _compile(library)
+    call = jax.ffi.pycapsule(ctypes.CDLL(str(library)).FewTokens)
+  except (OSError, subprocess.CalledProcessError) as error:
+    why = (getattr(error, "stderr", "") or str(error)).splitlines()[0]
+    print(f"XLA multiplies few tokens too, more slowly: {why}", file=sys.stderr)
+    return None
+  jax.ffi.register_ffi_target(name, call, platform="cpu")
+  return name
+
+
+def _compile(library: pathlib.Path) -> None:
+  """Makes the library for this machine's processor."""
+  compiler = next(filter(shutil.which, ("c++", "g++", "clang++")), None)
+  if compiler is None:
+    raise OSError("there is no C++ compiler (c++, g++ or clang++)")
+  library.parent.mkdir(parents=True, exist_ok=True)
+  made = library.with_suffix(f".{os.getpid()}")  # unique among processes
+  include = f"-I{jax.ffi.include_dir()}"
+  command = [compiler, *_FLAGS, include, _SOURCE, "-o", made]
+  subprocess.run(command, check=True, capture_output=True, text=True)
+  made.replace(library)
+
+
+if __name__ == "__main__":
+  used()
