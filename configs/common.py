@@ -1,4 +1,4 @@
-"""What the runs of this folder share."""
+"""Settings that several configs of this folder share."""
 
 from collections.abc import Iterable
 
@@ -6,8 +6,8 @@ import ml_collections
 
 from tv_jax import runs
 
-# Spec-Bench's own limits and the paper's three runs. Prompts are padded to what
-# is the most that one can be: a single program serves both turns.
+# Spec-Bench's limits and the paper's three runs. Prompts are padded to their
+# maximum length, so that a single program serves both turns.
 SPEC_BENCH = {
   "questions": "spec_bench:data/spec_bench/question.jsonl",
   "seeds": (0, 1, 2),
@@ -16,7 +16,7 @@ SPEC_BENCH = {
   "padded_to": 1960,
   "timing": {"per_task": 5},
 }
-# What `smoke` makes of it: everything happens, and nothing takes long.
+# The changes for `smoke`: everything happens, and nothing takes long.
 SMOKE = {
   "per_task": 2,
   "seeds": (0,),
@@ -60,8 +60,8 @@ def config(experiment: str, **fields) -> ml_collections.ConfigDict:
   """A run of the paper's main table: `tv_jax.runs.Run` explains each field.
 
   Args:
-    experiment: Its name.
-    **fields: Values to set, or groups of values of which the others stay.
+    experiment: The run's name.
+    **fields: Values to set; of a group, the values to change.
   """
   defaults = runs.to_dict(runs.Run(experiment=experiment))
   for name in runs.NAMES:  # in one text, with spaces between
@@ -103,9 +103,9 @@ def laptop(
   """A run of a real pair on two cores: three everyday questions of each task.
 
   Args:
-    experiment: Its name.
+    experiment: The run's name.
     arg: A key of `variants`, `paper`, `greedy`, or none.
-    variants: Fields by argument, in place of those of `models` and the run.
+    variants: The fields to change, by argument.
     models: The target, the draft and its kind.
   """
   variants = {"": {}, "paper": PAPER, "greedy": GREEDY} | variants
@@ -117,7 +117,7 @@ def laptop(
     trees="chain:5 eagle",
     # Enough to see lengths; a whole answer takes several times as long.
     max_new_tokens=64,
-    # Room for every prompt: second turns need no program of their own.
+    # Room for every prompt: second turns use the same program.
     padded_to=512,
     # As many as second turns: rows without a prompt take as long as others.
     batch_size=3,

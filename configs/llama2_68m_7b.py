@@ -3,8 +3,8 @@ r"""The paper's second pair: Llama-68M and Llama-2-7B.
 python -m tv_jax.main --config=configs/llama2_68m_7b.py
 python -m tv_jax.main --config=configs/llama2_68m_7b.py:smoke
 
-The second is of twelve questions and short answers. Expected: NOT RUN BY THIS
-PROJECT. The paper's own (arXiv 2505.12398, its main table of this pair, at
+The second asks twelve questions with short answers. Expected: NOT RUN BY THIS
+PROJECT. The paper's numbers (arXiv 2505.12398, its main table of this pair, at
 temperature 1, on one RTX A6000): tokens gained a cycle by item, and tokens a
 second at batch 1, where plain decoding has 37.3.
 
@@ -13,27 +13,26 @@ second at batch 1, where plain decoding has 37.3.
   kary:2x5  2.44 ± 0.03  2.56 ± 0.01  +4.9%   59.4  61.6
   eagle     2.52 ± 0.01  2.62 ± 0.01  +3.8%   69.1  71.2
 
-Task by task they are in experiments/paper.csv. The target is a base model and
-has no chat template of its own; Spec-Bench asks every model in Vicuna's, and
-so does this.
+The numbers of each task are in experiments/paper.csv. The target is a base
+model without a chat template. Like Spec-Bench, this config uses Vicuna's.
 
-The questions are Spec-Bench's, looked for where one stands:
+The questions are Spec-Bench's, expected below the current directory:
 
   curl -L --create-dirs -o data/spec_bench/question.jsonl \
     https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/spec_bench/question.jsonl
 
 or --config.questions=spec_bench:/path/question.jsonl. The target is gated: ask
 for access on its page at huggingface.co, then `hf auth login`. The
-draft's weights are in PyTorch's format, and are converted once, with the parity
+draft's weights are in PyTorch's format. Convert them once, with the parity
 extra:
 
   python -m tv_jax.models.checkpoint convert JackFram/llama-68m /path/68m
 
-Then, and likewise for a local target:
+Then give the draft, and a local target if you have one:
 
-  --config.models.draft=/path/68m
+  --config.models.draft=/path/68m --config.models.target=/path/7B
 
-Where memory is short: --config.batch_size=4.
+With little memory: --config.batch_size=4.
 """
 
 import ml_collections

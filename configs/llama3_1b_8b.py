@@ -3,8 +3,8 @@ r"""The paper's main pair: Llama-3.2-1B-Instruct and Llama-3.1-8B-Instruct.
 python -m tv_jax.main --config=configs/llama3_1b_8b.py
 python -m tv_jax.main --config=configs/llama3_1b_8b.py:smoke
 
-The second is of twelve questions and short answers. Expected: NOT RUN BY THIS
-PROJECT. The paper's own (arXiv 2505.12398, its main table of this pair, at
+The second asks twelve questions with short answers. Expected: NOT RUN BY THIS
+PROJECT. The paper's numbers (arXiv 2505.12398, its main table of this pair, at
 temperature 1, on one RTX A6000): tokens gained a cycle by item, and tokens a
 second at batch 1, where plain decoding has 34.5.
 
@@ -13,21 +13,21 @@ second at batch 1, where plain decoding has 34.5.
   kary:2x5  4.63 ± 0.03  4.73 ± 0.01  +2.2%   54.0  54.9
   eagle     4.49 ± 0.02  4.60 ± 0.02  +2.4%   57.3  58.5
 
-Task by task they are in experiments/paper.csv. The paper does not say with
-which template it asked; here it is the models' own.
+The numbers of each task are in experiments/paper.csv. The paper does not name
+its chat template; this config uses the models' template.
 
-The questions are Spec-Bench's, looked for where one stands:
+The questions are Spec-Bench's, expected below the current directory:
 
   curl -L --create-dirs -o data/spec_bench/question.jsonl \
     https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/spec_bench/question.jsonl
 
 or --config.questions=spec_bench:/path/question.jsonl. The checkpoints are
-gated: ask for access on each one's page at huggingface.co, then
-`hf auth login`; or have them in directories:
+gated: ask for access on both pages at huggingface.co, then `hf auth login`. Or
+give local directories:
 
   --config.models.target=/path/8B --config.models.draft=/path/1B
 
-Where memory is short: --config.batch_size=4. The paper's other tables and its
+With little memory: --config.batch_size=4. The paper's other tables and its
 figure are experiments of this config: docs/experiments.md.
 """
 

@@ -4,24 +4,25 @@ python -m tv_jax.main --config=configs/llama3_eagle3.py \
   --config.models.target=/path/8B --config.models.draft=/path/eagle3
 
 and with configs/llama3_eagle3.py:smoke for twelve questions and short answers.
-Nobody ran it on the real pair yet: there is no table to expect. On random
-checkpoints in its layout it runs to the end (tests/test_real_pairs.py).
+The real pair has not been run yet, so no expected numbers are known. With
+random checkpoints in the same layout it runs to the end
+(tests/test_real_pairs.py).
 
 The head comes as a PyTorch .bin file. Convert it once:
 
   python -m tv_jax.models.checkpoint convert \
     yuhuili/EAGLE3-LLaMA3.1-Instruct-8B /path/eagle3
 
-It knows 32,000 of the 128,256 tokens: the other ones are never drafted, and
-the target's law is kept all the same. It has one layer, and reads the outputs
-of three of the target's (docs/models.md).
+The head knows 32,000 of the 128,256 tokens and never drafts the others; the
+target's distribution is preserved nevertheless. The head has one layer, and
+reads the outputs of three of the target's layers (docs/models.md).
 
-The questions are Spec-Bench's, looked for where one stands:
+The questions are Spec-Bench's, expected below the current directory:
 
   curl -L --create-dirs -o data/spec_bench/question.jsonl \
     https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/spec_bench/question.jsonl
 
-or --config.questions=spec_bench:/path/question.jsonl. Where memory is short:
+or --config.questions=spec_bench:/path/question.jsonl. With little memory:
 --config.batch_size=4.
 """
 

@@ -1,11 +1,12 @@
-"""Python that the bundled models go on with: the end of much entropy.
+"""The bundled models continue Python code: a task of high entropy.
 
 python -m tv_jax.main --config=configs/python_bundled.py
 
-Beginnings of 24 functions of this repository, which no model was trained on,
-as they are: no chat, no right answer. Tokens gained a cycle by each rule's own
-run, and the traversal's gain in what is expected of the same drafts, ± standard
-errors over 24 questions, measured on 2026-11-27 (docs/measured.md):
+The prompts are the beginnings of 24 functions of this repository, on which no
+model was trained, without a chat template or reference answers. Expected:
+tokens gained per cycle in each rule's run, and the traversal's gain on the same
+drafts, ± standard errors over 24 questions, measured on 2026-11-27
+(docs/measured.md):
 
   tree      token_level  traversal    same drafts
   chain:5   1.85 ± 0.04  2.00 ± 0.04  +0.170 ± 0.014  +9.31 ± 0.74 %

@@ -6,10 +6,10 @@ python -m tv_jax.main --config=configs/quickstart.py:eagle
 python -m tv_jax.main --config=configs/quickstart.py:eagle3
 python -m tv_jax.main --config=configs/quickstart.py:dspark
 
-`weak` is a draft that agrees less; the others read the target's features, and
-are of three kinds. Expected: tokens gained a cycle by each rule's own run, and
-the traversal's gain in what is expected of the same drafts, ± standard errors
-over 96 questions. A run has one seed; these are of three (docs/results.md,
+`weak` is a draft that agrees less with the target; the others read the target's
+features, and are of three kinds. Expected: tokens gained per cycle in each
+rule's run, and the traversal's gain on the same drafts, ± standard errors over
+96 questions. A run has one seed; these numbers have three (docs/results.md,
 2026-11-27).
 
   draft       tree      token_level  traversal    same drafts
@@ -24,8 +24,9 @@ over 96 questions. A run has one seed; these are of three (docs/results.md,
   eagle       eagle     4.28 ± 0.04  4.36 ± 0.04  +1.6 ± 0.1 %
 
 With `eagle` speculation was slower than plain decoding (0.3 to 0.8 of its
-tokens a second), and the run took 6 minutes on two busy cores. What `eagle3`
-and `dspark` expect of chains is in their cards (tv_jax/assets/bundled).
+tokens a second), and the run took 6 minutes on two busy cores. The expected
+chain lengths of `eagle3` and `dspark` are in their cards
+(tv_jax/assets/bundled).
 
 `make run` is the first command, and chains alone with `weak`. It took 2 min
 16 s on 2026-11-24, from an empty compilation cache, on two idle cores.

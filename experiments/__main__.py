@@ -5,9 +5,9 @@ r"""Runs experiments, and makes their tables and figures.
   python -m experiments my_module:MINE
   python -m experiments main_table runs/llama3_1b_8b
 
-The first runs all, the third runs a user's own. The last makes tables of
-finished runs: the folder is a run's, or one above several of one config. The
-same command again continues after a stop.
+The first command runs all experiments, the third a user's experiment. The last
+makes tables of finished runs: its folder is a run's, or contains several runs
+of the same config. After a stop the same command continues.
 """
 
 import functools
@@ -30,7 +30,7 @@ config_flag.define()
 
 
 def main(arguments: list[str]) -> None:
-  """Runs what is left, and makes tables."""
+  """Runs unfinished experiments, and makes their tables."""
   named = [word for word in arguments if word in NAMES or ":" in word]
   folders = [pathlib.Path(word) for word in arguments if word not in named]
   for folder in folders:
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> None:
       running.write(experiment, groups, place)
     return
   plans = [plan(experiment) for experiment in experiments]  # names are checked
-  # On a CPU nearly all of a smoke run's time is that of compiling.
+  # On a CPU a smoke run spends nearly all its time compiling.
   if _SMOKE.value and jax.default_backend() == "cpu":
     jax.config.update("jax_disable_most_optimizations", True)
   runs.keep_programs(None)
@@ -65,9 +65,9 @@ def main(arguments: list[str]) -> None:
 
 
 def plan(experiment: Experiment) -> running.Plan:
-  """Returns the runs of an experiment, with what the command line sets."""
+  """Returns the runs of an experiment, with the command line's fields."""
   planned = {}
-  if not experiment.configs:  # nothing is asked of models
+  if not experiment.configs:  # it needs no models
     return planned
   configs = experiment_lib.configs(experiment, _SMOKE.value)
   for config in configs.values():

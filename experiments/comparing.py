@@ -1,4 +1,4 @@
-"""Rules beside each other: what several experiments show of them."""
+"""Comparisons of rules that several experiments make."""
 
 from __future__ import annotations
 

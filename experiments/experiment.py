@@ -1,6 +1,6 @@
-"""What an experiment is: runs of a config, and what is made of them.
+"""Experiments: runs of a config, and the tables and figures made of them.
 
-A shard is a part of a config's grid with a folder of its own: a run that can be
+A shard is a part of a config's grid in a separate folder: a run that can be
 killed, continued and moved to another machine.
 """
 
@@ -35,7 +35,7 @@ class Shard(NamedTuple):
 
 
 class Group(NamedTuple):
-  """The runs of one config: one pair of models."""
+  """The runs of a config, and therefore of a pair of models."""
 
   name: str  # the config's
   units: tuple[store.Unit, ...]  # the shards that have begun
@@ -62,7 +62,7 @@ class Group(NamedTuple):
 
   @property
   def notes(self) -> list[str]:
-    """Says what the numbers are of, and what is missing."""
+    """Describes the models and questions, and lists missing runs."""
     answers = self.answers
     questions = {(answer.task, answer.question) for answer in answers}
     seeds = {seed for unit in self.units for seed in unit.config["seeds"]}
@@ -92,13 +92,13 @@ class Experiment:
   """An experiment.
 
   Attributes:
-    name: Of its folder and its files.
-    title: One line.
-    sweep: `(config, smoke) -> shards`: what to run of a config; `smoke`: as
-      little as shows that it works.
+    name: The name of its folder and files.
+    title: A short title.
+    sweep: `(config, smoke) -> shards`, the runs to make of a config; with
+      `smoke` a minimal run that shows that everything works.
     render: Makes the artefact of all groups.
     configs: The bundled configs to run by default.
-    base: Overrides of all runs.
+    base: Fields of the config to set in all runs.
   """
 
   name: str
@@ -109,7 +109,7 @@ class Experiment:
   base: dict = dataclasses.field(default_factory=dict)
 
 
-# The runs of one grid may differ in these.
+# Runs of the same grid may differ in these fields.
 _OF_A_SHARD = (
   "experiment",
   "tasks",
@@ -122,9 +122,9 @@ _OF_A_SHARD = (
   "timing",
   "explorer",
 )
-# For runs in which only lengths and answers are wanted.
+# Settings of runs that measure lengths and answers only.
 LENGTHS_ALONE = {"timing.per_task": 0, "explorer.per_task": 0}
-# What a smoke run sets: everything happens, nothing takes long.
+# Settings of a smoke run: everything happens, and nothing takes long.
 SMOKE = {"per_task": 1, "seeds": (0,), "max_new_tokens": 16, **LENGTHS_ALONE}
 _ROWS = 8  # more would be padding
 SEEDS = (0, 1, 2)  # the paper's three runs
@@ -187,7 +187,7 @@ def by_seed(
 
 
 def read(folder: pathlib.Path, wanted: Sequence[str] = ()) -> Group:
-  """Reads the runs in a folder, or the one that it is.
+  """Reads the runs in a folder, or a single run's folder.
 
   Args:
     folder: The folder of a config's shards.

@@ -8,8 +8,7 @@ r"""Has a judge grade the answers of finished runs, as MT-Bench does.
 
 Any endpoint with OpenAI's chat completions will do. Every grade goes to
 grades.jsonl in the run's folder, with the judge's whole reply. The same command
-continues: it asks for grades that are missing, and again for those whose reply
-held no rating.
+continues: it asks for missing grades, and again where a reply had no rating.
 
 The prompt is single-answer grading (Zheng et al., 2023, "Judging LLM-as-a-Judge
 with MT-Bench and Chatbot Arena"), in words of our own.
@@ -27,15 +26,16 @@ import json
 import os
 import pathlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from experiments import paper
 from tv_jax import runs as runs_lib
-from tv_jax.edge import progress
+from tv_jax.edge import progress as progress_lib
 from tv_jax.edge import tables as edge_tables
+from tv_jax.edge.progress import Progress, silent
 from tv_jax.edge.tables import NOTHING, Table
 from tv_jax.engine.results import Estimate
 from tv_jax.runs import questions, sources, store
@@ -69,10 +69,10 @@ _RATING = re.compile(r"\[\[\s*(\d+(?:\.\d+)?)(?:\s*/\s*10)?\s*\]\]")
 
 
 class Grade(NamedTuple):
-  """Which grade it is: of which answer, by which judge, in which of its runs.
+  """The identity of a grade: the answer, the judge, and the judge's run.
 
-  `shown` is a hash of the answer and of those to earlier turns: where one of
-  these has changed there is another grade.
+  `shown` is a hash of the answer and the earlier answers of its conversation. A
+  changed answer therefore gets a new grade.
   """
 
   answer: Key
@@ -115,7 +115,7 @@ def grade(
   client,
   model: str,
   runs: int = RUNS,
-  show: Callable[[str, int, int], None] = lambda what, done, total: None,
+  progress: Progress = silent,
 ) -> None:
   """Asks for a run's missing and failed grades; each goes to disk at once.
 
@@ -125,7 +125,7 @@ def grade(
       the end ends this; the same call continues.
     model: The judge.
     runs: How often to grade each answer.
-    show: Called with the number of grades, now and in the end.
+    progress: Called after each grade.
   """
   by_id, wanted = _questions(unit), grades_of(unit, model, runs)
   path = unit.folder / FILE
@@ -155,7 +155,7 @@ def grade(
         file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
-        show("grades", len(wanted) - len(missing) + i, len(wanted))
+        progress("grades", len(wanted) - len(missing) + i, len(wanted))
 
 
 def messages(
@@ -185,7 +185,7 @@ def rating_in(reply: str) -> float | None:
 
 
 def _questions(unit: store.Unit) -> dict[int | str, questions.Question]:
-  """Reads what a run was asked; refuses other questions."""
+  """Reads the questions of a run; ValueError if they have changed."""
   settings = runs_lib.from_config(unit.config)
   chosen = runs_lib.read_questions(settings)
   kept = json.loads((unit.folder / "sources.json").read_text())
@@ -276,10 +276,10 @@ def main() -> None:
   key = os.environ.get("OPENAI_API_KEY", "none" if flags.url else None)
   client = openai.OpenAI(base_url=flags.url, api_key=key, max_retries=5)
   units = store.read_many(flags.folder)
-  with progress.bar() as bar:
+  with progress_lib.bar() as bar:
     for unit in units:
-      bar.say(str(unit.folder))
-      grade(unit, client, flags.model, runs=flags.runs, show=bar.show)
+      bar(str(unit.folder))
+      grade(unit, client, flags.model, runs=flags.runs, progress=bar)
   console = edge_tables.show(tables_of(flags.folder, units))
   console.print(NOTE, style="dim")
 

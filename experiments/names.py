@@ -1,10 +1,10 @@
-"""The experiments, in the order in which they are shown."""
+"""The experiments, in the order of the results page."""
 
 import importlib
 
 from experiments.experiment import Experiment
 
-# By name, where each is.
+# The object of each experiment, by name.
 NAMES = {
   "worked_example": "experiments.worked_example:WORKED_EXAMPLE",
   "main_table": "experiments.sweeps:MAIN_TABLE",

@@ -1,17 +1,17 @@
-"""The numbers that the paper prints, to put beside measured ones.
+"""The paper's printed numbers, for comparison with measured numbers.
 
 "Traversal Verification for Speculative Tree Decoding", arXiv 2505.12398. Every
-number of paper.csv is as printed: a delta is the paper's own, not made from the
-rounded cells beside it. Each is the average of three runs; acceptance lengths
-are means over items, errors are standard errors, and speeds are of one RTX
-A6000.
+number of paper.csv is as printed, deltas included: they are not computed from
+the rounded cells. All numbers are averages of three runs. Acceptance lengths
+are means over items, errors are standard errors, and speeds were measured on a
+single RTX A6000.
 """
 
 import csv
 import pathlib
 from typing import NamedTuple
 
-# By our names, in the paper's order.
+# Our names, in the paper's order.
 TASKS = (
   "mt_bench",
   "translation",
@@ -28,7 +28,7 @@ PLAIN_QUALITY = 6.72
 
 
 class Cell(NamedTuple):
-  """A result of one verifier."""
+  """A verifier's result."""
 
   mean: float
   error: float  # NaN if it is not printed
@@ -84,12 +84,13 @@ def closest(models: dict) -> Pair:
 def lengths(
   pair: Pair, tree: str, temperature: float, row: str = "average"
 ) -> Comparison | None:
-  """Returns what is printed of a pair on a tree, if anything is.
+  """Returns the printed result of a pair on a tree, or None.
 
   Args:
     pair: The models.
-    tree: As we call it.
-    temperature: Of the target; only at 1 there are other rows than the average.
+    tree: Our name of the tree.
+    temperature: The target's temperature; other rows than the average exist at
+      temperature 1 only.
     row: A task, or "average", "by_token", "tokens_per_second" or "speedup".
   """
   table = pair.table

@@ -1,12 +1,12 @@
-"""The paper's table of quality, and beside it what needs no judge.
+"""The paper's table of quality, and exact match, which needs no judge.
 
   python -m experiments quality
   python -m experiments.judge runs/experiments/quality --model=MODEL
   python -m experiments quality
 
-Exact match: the share of right answers of each rule, and what it is above plain
-decoding's, paired by question. The second command asks a judge for ratings, the
-third shows them.
+Exact match: the share of right answers of each rule, and the difference from
+plain decoding, paired by question. The second command asks a judge for ratings,
+the third shows them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def render(groups: Sequence[Group]) -> Artefact:
 def exact_match(
   answers: Iterable[Answer],
 ) -> dict[Method, tuple[Estimate, Estimate | None]]:
-  """Returns shares in percent, and less plain decoding's, which comes first."""
+  """Returns shares in percent, and their differences from plain decoding."""
   by_method: dict[Method, list[Answer]] = {}
   for answer in answers:
     by_method.setdefault(answer.method.pooled("seed"), []).append(answer)

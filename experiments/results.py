@@ -1,7 +1,7 @@
 """All artefacts on one page: `python -m experiments.results`.
 
-Reads what the experiments left, and writes every table and figure with its
-command, its date and its machine. It says which experiments were not run.
+Reads the experiments' folders, and writes every table and figure with its
+command, its date and its machine. Experiments without runs say "Not run".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ written by hand. Seeds are pooled by question, and errors are over questions.
 
 
 def write(workdir: pathlib.Path, out: pathlib.Path) -> None:
-  """Writes the page, and its figures in a folder beside it."""
+  """Writes the page, and its figures in a folder of the same name."""
   parts = [HEAD]
   for name in names.NAMES:
     parts += _section(names.find(name), workdir / name, out)

@@ -1,4 +1,4 @@
-"""Runs what is left of an experiment, and writes its tables and figures."""
+"""Runs an experiment, and writes its tables and figures."""
 
 import pathlib
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ Plan = dict[tuple[str, str], runs.Run]  # by group and shard
 
 
 def run(experiment: Experiment, plan: Plan, place: pathlib.Path) -> list[Group]:
-  """Runs what is left of an experiment; returns all its groups.
+  """Runs the unfinished shards of an experiment; returns all its groups.
 
   Args:
     experiment: The experiment.
@@ -32,8 +32,8 @@ def run(experiment: Experiment, plan: Plan, place: pathlib.Path) -> list[Group]:
 
   with progress.bar() as bar:
     for i, ((name, shard), settings) in enumerate(plan.items(), 1):
-      bar.say(f"{i}/{len(plan)} {place / name / shard}")
-      runs.run(settings, place / name / shard, bar.say, bar.show, load)
+      bar(f"{i}/{len(plan)} {place / name / shard}")
+      runs.run(settings, place / name / shard, bar, load)
       groups.setdefault(name, []).append(shard)
   return [
     experiment_lib.read(place / name, shards) for name, shards in groups.items()
@@ -68,7 +68,7 @@ def write(
 
 
 def markdown(artefact: Artefact, folder: str = "") -> str:
-  """Returns an artefact as Markdown, whose figures are in `folder`."""
+  """Returns an artefact as Markdown, with figures in `folder`."""
   figures = [f"![{name}]({folder}{name}.svg)\n" for name in artefact.figures]
   tables = [tables_lib.markdown(table) for table in artefact.tables]
   reading = [f"{tables_lib.markdown_text(line)}\n" for line in artefact.reading]

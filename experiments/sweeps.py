@@ -1,7 +1,7 @@
 """The paper's tables of acceptance lengths, and sweeps of a user's own.
 
-`sweep` makes an experiment of an axis of the grid. Gains on the same drafts
-stand first in every table; the paper's numbers stand beside.
+`sweep` makes an experiment of an axis of the grid. Every table begins with the
+gains on the same drafts, and ends with the paper's numbers.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def sweep(name: str, title: str, axis: str, values: Sequence) -> Experiment:
   """Makes an experiment with a run for each value of an axis.
 
   Args:
-    name: Of its folder and its files.
-    title: One line.
+    name: The name of its folder and files.
+    title: A short title.
     axis: A field of the config: trees or temperatures.
-    values: The axis's.
+    values: The values of the axis.
   """
   if axis not in ("trees", "temperatures"):
     raise ValueError(f"axis {axis!r}: give trees or temperatures")
@@ -207,7 +207,7 @@ def _row(cells: dict[str, Cell | None], mean: str = "by_item") -> list[str]:
 
 
 def _printed(group: Group, place: Method, row: str = "average"):
-  """Returns what the paper prints of its closest pair, or None."""
+  """Returns the paper's result of its closest pair, or None."""
   if place.proposal != paper.PROPOSAL or place.temperature is None:
     return None
   pair = paper.closest(group.config["models"])

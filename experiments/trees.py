@@ -1,15 +1,17 @@
 """Trees and rules compared with one rule on one tree: `frontier` and `drafts`.
 
-One rule decodes each tree, and a second expects its own length on the same
-drafts. Both are compared with the second rule on the first tree of a list.
+A rule decodes each tree, and the expected length of a second rule is computed
+on the same drafts. Both are compared with the second rule on the first tree of
+a list.
 
-`frontier` goes past the paper, at equal numbers of drafted nodes and five
-levels at most: the paper's tree, and the trees that `tv_jax.tune` chose for the
-bundled drafts on other questions (README.md beside them): those of SmolLM2's
-head on half of the everyday ones, so use --config=configs/smollm2.py:paper.
+`frontier` goes past the paper, at equal numbers of drafted nodes and at most
+five levels. It has the paper's tree, and the trees that `tv_jax.tune` chose for
+the bundled drafts on other questions (the README.md in their folder). The trees
+of SmolLM2's head were tuned on half of the everyday questions, so use
+--config=configs/smollm2.py:paper.
 
-`drafts` has what drafts of 2026 are published with, a chain of seven that is
-verified token by token, and the paper's trees. Several configs of one target
+`drafts` compares a chain of seven that is verified token by token, as drafts of
+2026 are published, with the paper's trees. Several configs of the same target
 show its drafts one after the other.
 """
 
@@ -91,7 +93,7 @@ class Place(NamedTuple):
 
   @property
   def line(self) -> str:
-    """The rule, what is special about the tree, and about the draft."""
+    """The rule, with remarks on a tuned tree and a cooler draft."""
     tuned = ", tuned" if TREES in self.tree else ""
     cooler = f", draft at {self.cooler:g}" if self.cooler else ""
     return f"{short(self.rule)}{tuned}{cooler}"

@@ -1,7 +1,7 @@
 """The paper's Table 1 and its example of section 3.2, by the package's rules.
 
 Three tokens, p = (.3, .4, .3), q = (.6, .3, .1), and the tree of the paper's
-Figure 1 with tokens a c b c a. Beside each number is the paper's, as printed.
+Figure 1 with tokens a c b c a. The paper's printed numbers are shown as well.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ P, Q = np.array([0.3, 0.4, 0.3]), np.array([0.6, 0.3, 0.1])
 FIGURE_1 = tree_lib.from_parents([-1, 0, 0, 1, 1, 2])
 DRAWN = "acbca"  # X1 .. X5
 FIGURE_1_TOKENS = [TOKENS.index(token) for token in DRAWN]
-# As the paper prints them: rows are what comes out, columns what was drawn.
+# The paper's table: rows are output tokens, columns are drawn tokens.
 TABLE_1 = np.array([[0.3, 0, 0], [0.1, 0.3, 0], [0.2, 0, 0.1]])
-# Chances in the order in which nodes are offered; X5 and X2 are not printed.
+# Chances in the order of the offers; X5 and X2 are not printed.
 SECTION_3_2 = {
   **{"X3": "0.667", "X4": "0.637", "X1": "0.000"},
   **dict.fromkeys(("X5", "X2"), NOTHING),

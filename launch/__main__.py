@@ -5,11 +5,11 @@
     --backend=slurm --sbatch="--time=12:00:00"
 
 A unit is a run of `tv_jax.main`: a pair of models and a shard of an
-experiment's grid, in a folder of its own. The same command again continues,
-whatever happened: what is done is left out. Backends: `here`, one unit after
-the other; `ray`, on all GPUs of this machine or a cluster; `slurm`, as a job
-array; `status` says how far each unit is. With `--dry_run` the commands and
-scripts are printed, and nothing starts.
+experiment's grid, in a separate folder. After a stop the same command continues
+with the unfinished units. Backends: `here`, one unit after the other; `ray`, on
+all GPUs of this machine or a cluster; `slurm`, as a job array; `status` prints
+the progress of each unit. With `--dry_run` the commands and scripts are
+printed, and nothing starts.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def main() -> int:
     return int(any(unit.state != "done" for unit in units))
   import jax
 
-  # To look at what is done imports jax. Devices are left to the units.
+  # The check for finished units imports jax; the units need the devices.
   jax.config.update("jax_platforms", "cpu")
   rest = [unit for unit in units if not unit.done]
   dry = _DRY_RUN.value
@@ -105,7 +105,7 @@ def main() -> int:
     failed = here.run(rest)
   for unit in failed:
     print(f"FAILED: {unit.progress}", file=sys.stderr)
-  # An experiment of which nothing is finished has no tables.
+  # Without a finished unit an experiment has no tables.
   empty = {unit.name.split("/")[0] for unit in failed}
   empty -= {unit.name.split("/")[0] for unit in units if unit not in failed}
   ready = [name for name in chosen if names.find(name).name not in empty]

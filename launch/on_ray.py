@@ -17,7 +17,7 @@ from launch.units import Unit
 
 # The launcher's variables that a unit on another machine must have.
 _PASSED = ("JAX_", "XLA_", "HF_", "PYTHONPATH")
-_RESTARTS = 2  # of a unit whose process or machine was lost
+_RESTARTS = 2  # after the process or the machine of a unit is lost
 
 
 def run(
@@ -29,10 +29,10 @@ def run(
   """Runs units, as many at once as there is room for.
 
   Args:
-    units: In the order of their starts.
-    address: Of a Ray cluster; None: Ray is started here, and ended.
-    cpus: Of each unit.
-    local_gpus: Of this machine, where Ray is started here and cannot tell.
+    units: The units, in the order of their starts.
+    address: A Ray cluster's address; None: Ray is started here, and stopped.
+    cpus: The number of CPUs for each unit.
+    local_gpus: The number of this machine's GPUs, if Ray cannot detect them.
 
   Returns:
     The units that failed; the others go on without them.
@@ -70,7 +70,7 @@ def run(
         status = ray.get(ended)
       except ray.exceptions.RayError as error:
         status = f"{error}".strip().splitlines()[-1]
-      # Asked here: a machine that does not share the folder ran it elsewhere.
+      # Checked here, in case the unit's machine does not share the folder.
       success = not status and unit.done
       print(unit.progress + f" ({status})" * (not success), flush=True)
       if not success:
@@ -81,7 +81,7 @@ def run(
 
 
 def _check_room(ray, units: Sequence[Unit], cpus: float) -> None:
-  """Refuses a unit that is too large for every machine: it would wait."""
+  """Refuses units that no machine can run; Ray would wait for ever."""
   nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
   gpus = max(int(node.get("GPU", 0)) for node in nodes)
   print(f"Ray: machines {len(nodes)}, GPUs of the largest {gpus}", flush=True)
@@ -95,7 +95,7 @@ def _check_room(ray, units: Sequence[Unit], cpus: float) -> None:
 
 
 def _work(arguments: Sequence[str], cwd: str, log: str) -> int | str | None:
-  """Is the run, in a process that has run nothing else; its exit status."""
+  """Runs `tv_jax.main` in a fresh process; returns its exit status."""
   os.chdir(cwd)
   sys.path.insert(0, cwd)
   sys.argv = ["tv_jax.main", *arguments]
@@ -104,7 +104,7 @@ def _work(arguments: Sequence[str], cwd: str, log: str) -> int | str | None:
     contextlib.redirect_stdout(file),
     contextlib.redirect_stderr(file),
   ):
-    os.dup2(file.fileno(), 2)  # where what is not Python prints
+    os.dup2(file.fileno(), 2)  # for output of libraries
     try:
       runpy.run_module("tv_jax.main", run_name="__main__", alter_sys=True)
     except SystemExit as end:

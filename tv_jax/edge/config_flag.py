@@ -15,7 +15,7 @@ HELP = (
   "A file with get_config(), or the name of a bundled one, and after a colon"
   " what this is given. Its fields are set by --config.some.field=value."
 )
-# In a wheel the configs are in the package, else beside it.
+# The configs are in the package in a wheel, and next to it in a repository.
 FOLDER = next(
   above / "configs"
   for above in pathlib.Path(__file__).parents[1:]
@@ -53,9 +53,9 @@ def parse(argv: list[str], default: str | None = None) -> list[str]:
 
 
 def several(argv: list[str], default: Sequence[str]) -> dict[str, ConfigDict]:
-  """Returns the configs of a command line, or else those of some names.
+  """Returns the configs of a command line, or the default configs.
 
-  What the command line sets is set in each.
+  Fields that the command line sets are set in each config.
   """
   configs = {}
   for name in _names(argv) or default:
@@ -69,7 +69,7 @@ def several(argv: list[str], default: Sequence[str]) -> dict[str, ConfigDict]:
 
 
 def fields(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
-  """Yields the fields that a command line sets, each with what sets it."""
+  """Yields the fields that a command line sets, and the arguments."""
   for argument in argv:
     if match := _FIELD.match(argument):
       yield match[1], argument
@@ -96,7 +96,10 @@ def _names(argv: Sequence[str]) -> list[str]:
 
 
 def _with(name: str, argv: Sequence[str]) -> list[str]:
-  """Returns a command line with this config alone: a user's own comes first."""
+  """Returns a command line with this config only.
+
+  A user's file comes before a bundled config of the same name.
+  """
   if str(FOLDER.parent) not in sys.path:
     sys.path.append(str(FOLDER.parent))  # bundled configs import `configs`
   file, *argument = name.split(":", 1)

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and folders with one writer."""
+"""Atomic writes of files, and locks of folders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 
 class StoreError(OSError):
-  """Who has a folder, or which answer could not be written, and why."""
+  """A folder is locked by another process, or a write has failed."""
 
 
 def cache_folder() -> pathlib.Path:
@@ -28,7 +28,7 @@ def to_bytes(value, *, indent: int | None = None) -> bytes:
   """Returns a value as JSON in UTF-8: a line, or indented with sorted keys.
 
   Raises:
-    ValueError: It is no JSON; a NaN and an infinity are none.
+    ValueError: The value has no JSON form; NaN and infinity do not either.
   """
   options: dict = {"ensure_ascii": False, "allow_nan": False}
   if indent is not None:
@@ -37,7 +37,7 @@ def to_bytes(value, *, indent: int | None = None) -> bytes:
 
 
 def round_trip(value):
-  """Returns the value as it will be read again: lists for tuples."""
+  """Returns the value as it is read back: tuples become lists."""
   return json.loads(to_bytes(value))
 
 
@@ -48,16 +48,16 @@ def write_json(path: pathlib.Path, value) -> None:
 
 
 def write_atomic(path: str | os.PathLike, text: str) -> None:
-  """Writes a file durably, or replaces it; nobody ever sees a half of it."""
+  """Writes or replaces a file durably and atomically."""
   with whole(path) as file:
     file.write(_encode(text))
 
 
 @contextlib.contextmanager
 def whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
-  """Opens a file to write bytes to: it is there once it is whole.
+  """Opens a binary file that appears, or is replaced, once it is complete.
 
-  If it cannot be written, what was there before is as it was.
+  After an error the old file is unchanged.
   """
   path = pathlib.Path(path)
   partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
@@ -76,25 +76,25 @@ def whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
 
 def clear(folder: pathlib.Path) -> None:
-  """Removes what killed processes had begun to write: its lock is held."""
+  """Removes partial files of killed processes; call it under the lock."""
   for partial in folder.glob(".*.partial"):
     partial.unlink(missing_ok=True)
 
 
 def sync_folder(folder: pathlib.Path) -> None:
-  """Makes the names in a folder durable: new, replaced and removed ones."""
+  """Makes new, replaced and removed names in a folder durable."""
   descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
   try:
     os.fsync(descriptor)
   except OSError as error:
-    if error.errno != errno.EINVAL:  # some network file systems have no such
+    if error.errno != errno.EINVAL:  # some network file systems cannot
       raise
   finally:
     os.close(descriptor)
 
 
 def readable(path: pathlib.Path) -> None:
-  """Gives a file the mode of any new one: safetensors' own lets nobody read."""
+  """Gives a file the usual mode; safetensors lets only the owner read."""
   mask = os.umask(0)
   os.umask(mask)
   path.chmod(0o666 & ~mask)
@@ -106,18 +106,18 @@ def lock(
   name: str = "lock",
   remedy: str = "wait for it, or give another --workdir",
 ) -> None:
-  """Takes a folder's lock; the kernel gives it back when the process ends.
+  """Takes a folder's lock; the kernel releases it when the process ends.
 
   Args:
-    folder: What is locked.
-    resources: Gives the lock back.
-    name: The lock's file.
-    remedy: What whoever does not get it is told to do.
+    folder: The folder to lock.
+    resources: Releases the lock.
+    name: The name of the lock's file.
+    remedy: The advice in the error.
 
   Raises:
-    StoreError: Another process has it.
+    StoreError: Another process holds the lock.
   """
-  # Not emptied by opening it: another holder's name is in it.
+  # Opened without truncation: the file has the holder's name.
   file = resources.enter_context((folder / name).open("a+"))
   try:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

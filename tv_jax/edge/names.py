@@ -1,7 +1,7 @@
-"""What is named: a built-in, `package.module:name`, or the thing itself.
+"""Resolves names: a built-in's name, `package.module:name`, or an object.
 
-Rules, proposals and trees of one's own are named alike everywhere: in configs,
-flags and arguments. The current directory counts, whatever program asks.
+A user's rules, proposals and trees are named alike in configs, flags and
+arguments. Modules in the current directory are found by every command.
 """
 
 from __future__ import annotations
@@ -37,9 +37,12 @@ def is_foreign(text: str) -> bool:
 
 
 def find(table: Mapping, text: str, kind: str):
-  """Returns what a text names: an entry of a table, or `module:name`.
+  """Returns the object with a name in a table, or of `module:name`.
 
-  `kind` is "verifier" and the like, for errors.
+  Args:
+    table: The built-in objects by name.
+    text: The name.
+    kind: The kind of object, such as "verifier", for errors.
   """
   if text in table:
     return table[text]
@@ -51,7 +54,7 @@ def find(table: Mapping, text: str, kind: str):
 
 
 def load(text: str, kind: str):
-  """Returns the object that `package.module:name` is, as Python imports it."""
+  """Imports the object `package.module:name`."""
   before = list(sys.path)
   sys.path.append(os.getcwd())
   try:
@@ -75,7 +78,7 @@ def raised(error: BaseException) -> str:
     path = pathlib.Path(frame.filename).resolve()
     if not _installed(path):
       place = f" ({path.name}, line {frame.lineno})"
-  # jax goes on about where it was traced.
+  # jax adds a long text about the place where it was traced.
   reason = str(error).partition("The error occurred while tracing")[0]
   reason = " ".join(reason.split())
   if place or not isinstance(error, ValueError):
@@ -84,10 +87,10 @@ def raised(error: BaseException) -> str:
 
 
 def of(thing) -> str:
-  """Returns what an object is called, `module:name`; "" if nothing names it.
+  """Returns an object's name, `module:name`, or "".
 
-  The name is the one under which the module of its functions holds it, or else
-  a function's own; a `functools.partial` says what it binds as well.
+  The name is a variable's in the module of the object's functions, or else the
+  function's. The name of a `functools.partial` has its arguments.
   """
   for function in _functions(thing):
     module = function.__module__
@@ -100,16 +103,17 @@ def of(thing) -> str:
     if isinstance(thing, types.FunctionType):
       names.append(function.__qualname__)
     if names:
-      # What a script or a notebook defines cannot be imported by its name.
+      # Objects of a script or a notebook cannot be imported by name.
       return names[0] if module == "__main__" else f"{module}:{names[0]}"
   return ""
 
 
 def source_hash(thing, name: str = "") -> str:
-  """Returns a hash of the sources of a user's thing; "" for a built-in.
+  """Returns a hash of the source files of a user's object; "" for a built-in.
 
-  They are the files of its functions, and of all that these refer to but is not
-  installed. If it was named as `module:name`, that module counts too.
+  The files are the modules of its functions, and all modules to which these
+  refer, except installed packages. For a name `module:name` that module counts
+  too.
   """
   files: set[pathlib.Path] = set()
   if is_foreign(name):
@@ -125,7 +129,7 @@ def source_hash(thing, name: str = "") -> str:
 
 
 def _functions(thing) -> Iterator[types.FunctionType]:
-  """Yields the Python functions that a thing is made of."""
+  """Yields the Python functions that an object consists of."""
   if isinstance(thing, functools.partial):
     yield from _functions(thing.func)
   elif isinstance(thing, types.FunctionType):
@@ -140,7 +144,7 @@ def _functions(thing) -> Iterator[types.FunctionType]:
 
 
 def _collect(name: str, files: set[pathlib.Path]) -> None:
-  """Adds a module's file, and those of the user's that it refers to."""
+  """Adds a module's file, and the user's modules to which it refers."""
   module = sys.modules.get(name)
   path = pathlib.Path(getattr(module, "__file__", None) or "").resolve()
   if path in files or not path.is_file() or _installed(path):
@@ -154,7 +158,7 @@ def _collect(name: str, files: set[pathlib.Path]) -> None:
 
 
 def _installed(path: pathlib.Path) -> bool:
-  """Returns whether a file is Python's, a package's, or this one's."""
+  """Returns whether a file belongs to Python or an installed package."""
   folders = map(pathlib.Path, sysconfig.get_paths().values())
   return bool({"site-packages", "dist-packages"} & {*path.parts}) or any(
     path.is_relative_to(folder.resolve())

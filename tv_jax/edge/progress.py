@@ -4,21 +4,40 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator
+from typing import Protocol
 
 import rich.console
 from rich import progress
 
 
+class Progress(Protocol):
+  """A callback that is told a step, and optionally how many are done."""
+
+  def __call__(self, text: str, done: int = 0, total: int = 0) -> None:
+    """Receives a line of text, or with `total` the state of a count."""
+
+
+def silent(text: str, done: int = 0, total: int = 0) -> None:
+  """Shows no progress."""
+
+
 class Bar:
-  """The bar, and what is being done."""
+  """A progress bar with a description; as a function it is a `Progress`."""
 
   def __init__(self, shown: progress.Progress, what: str, total: int | None):
-    """Begins."""
+    """Adds the bar to a display."""
     self._shown, self._printed = shown, time.monotonic()
     self._task = shown.add_task(what, total=total)
 
+  def __call__(self, text: str, done: int = 0, total: int = 0) -> None:
+    """Prints a line above the bar, or with `total` updates the bar."""
+    if total:
+      self.show(text, done, total)
+    else:
+      self.say(text)
+
   def say(self, line: str) -> None:
-    """Prints a line that stays."""
+    """Prints a line above the bar."""
     self._shown.console.print(
       line, highlight=False, markup=False, soft_wrap=True
     )
@@ -30,7 +49,7 @@ class Bar:
     total: int | None = None,
     detail: str = "",
   ) -> None:
-    """Says what is being done, and how far that is."""
+    """Updates the description and the counts."""
     text = f"{what} {detail}".rstrip()
     self._shown.update(
       self._task, description=text, completed=done, total=total
@@ -38,7 +57,7 @@ class Bar:
     self._print()
 
   def advance(self, count: int = 1) -> None:
-    """Counts so many more as done."""
+    """Adds to the number of finished steps."""
     self._shown.advance(self._task, count)
     self._print()
 
@@ -52,7 +71,7 @@ class Bar:
 
 @contextlib.contextmanager
 def bar(total: int | None = None, what: str = "") -> Iterator[Bar]:
-  """Shows a bar, which goes away at the end."""
+  """Shows a bar, and removes it at the end."""
   console = rich.console.Console(stderr=True)
   columns = (
     progress.TextColumn("{task.description}", markup=False),

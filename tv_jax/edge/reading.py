@@ -1,4 +1,4 @@
-"""Files that somebody else wrote, and how errors show what is in them."""
+"""Reads files that users and other programs wrote; short texts for errors."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pathlib
 import reprlib
 from collections.abc import Iterator
 
-# What comes with the package: models, trees and questions. Names of what is in
-# it begin with a word, as do those of other packages' files.
+# Models, trees and questions that come with the package. Their names begin with
+# "bundled/"; names of files in other installed packages with "installed/".
 BUNDLED = pathlib.Path(__file__).parents[1] / "assets" / "bundled"
 _NAMED, _INSTALLED = "bundled/", "installed/"
 
@@ -47,7 +47,7 @@ def place_of(name: str) -> str:
 
 
 def name_of(place: str | os.PathLike) -> str:
-  """Returns a place's name: of what is bundled or installed, in no folder."""
+  """Returns the name of a bundled or installed file; other paths as text."""
   path = pathlib.Path(place)
   if path.is_relative_to(BUNDLED):
     return _NAMED + path.relative_to(BUNDLED).as_posix()
@@ -56,7 +56,7 @@ def name_of(place: str | os.PathLike) -> str:
 
 
 def _installed(name: str) -> str | None:
-  """Returns where a package's file is; the package is not imported."""
+  """Returns the path of a package's file without importing the package."""
   package, _, file = name.removeprefix(_INSTALLED).partition("/")
   if not package.isidentifier():
     return None
@@ -67,19 +67,19 @@ def _installed(name: str) -> str | None:
 
 
 def brief(value) -> str:
-  """Returns a value as errors show it: on one line, and not long."""
+  """Returns a value's short text on one line, for errors."""
   return " ".join(_SHORT.repr(value).split())
 
 
 def listed(texts, between: str = ", ") -> str:
-  """Returns some of many texts, and how many more there are."""
+  """Joins the first eight texts, and counts the others."""
   texts = [*texts]
   more = f" and {len(texts) - 8} more" if len(texts) > 8 else ""
   return between.join(texts[:8]) + more
 
 
 def text(path: str | os.PathLike) -> str:
-  """Returns a file's text, without the mark that some editors begin it with."""
+  """Returns a file's text without a byte order mark."""
   try:
     return pathlib.Path(path).read_text("utf-8-sig")
   except UnicodeDecodeError as error:
@@ -87,7 +87,7 @@ def text(path: str | os.PathLike) -> str:
 
 
 def parse_object(source: str, where: str) -> dict:
-  """Returns the object that a JSON text is, which errors call `where`."""
+  """Parses a JSON object; errors call it `where`."""
   try:
     value = json.loads(source)
   except ValueError as error:
@@ -99,7 +99,7 @@ def parse_object(source: str, where: str) -> dict:
 
 def json_lines(path: str | os.PathLike) -> Iterator[tuple[int, str, dict]]:
   """Yields number, name and object of each line that is not empty."""
-  # Not splitlines, which breaks at characters that JSON has inside strings.
+  # splitlines would also break at characters inside JSON strings.
   for number, line in enumerate(text(path).split("\n"), 1):
     if line.strip():
       where = f"{path}, line {number}"
@@ -107,5 +107,5 @@ def json_lines(path: str | os.PathLike) -> Iterator[tuple[int, str, dict]]:
 
 
 def json_object(path: str | os.PathLike) -> dict:
-  """Returns the object that a JSON file holds."""
+  """Reads a file with a JSON object."""
   return parse_object(text(path), str(path))

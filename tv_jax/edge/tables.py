@@ -1,4 +1,4 @@
-"""One kind of table, as Markdown, CSV and LaTeX, and for a terminal."""
+"""Tables as Markdown, CSV, LaTeX, and text for a terminal."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import rich.console
 import rich.markup
 import rich.table
 
-NOTHING = "\u2013"  # a dash, for a cell with nothing to say
-_WIDTH = 150  # where standard output is no terminal
-# What Markdown reads as markup; underscores at the edge of a word.
+NOTHING = "\u2013"  # a dash, for an empty cell
+_WIDTH = 150  # if standard output is not a terminal
+# Markdown's markup, with underscores only at the edge of a word.
 _MARKUP = re.compile(r"[\\`*\[\]|~<>&]|(?<![^\W_])_|_(?![^\W_])")
 _LATEX = str.maketrans(
   {
@@ -26,7 +26,7 @@ _LATEX = str.maketrans(
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    # After a line's end these would be that command's.
+    # At the begin of a line these would be arguments of the line before.
     "[": "{[}",
     "*": "{*}",
     "±": r"$\pm$",
@@ -39,14 +39,14 @@ class Table(NamedTuple):
   """A table as text; the first column names the rows."""
 
   title: str
-  groups: Sequence[tuple[str, int]]  # what stands over columns, from the left
+  groups: Sequence[tuple[str, int]]  # headings over columns, and their widths
   header: Sequence[str]
   rows: Sequence[Sequence[str]]
-  notes: tuple[str, ...] = ()  # what must be said right below it
+  notes: tuple[str, ...] = ()  # printed below the table
 
   @property
   def columns(self) -> list[str]:
-    """The header, each name after its group's."""
+    """The header, with each group's name before its columns' names."""
     spread = [name for name, span in self.groups for _ in range(span)]
     spread = spread or [""] * len(self.header)
     return [
@@ -56,7 +56,7 @@ class Table(NamedTuple):
 
   @property
   def numeric(self) -> list[bool]:
-    """Whether the cells of each column are numbers, or nothing."""
+    """For each column, whether its cells are numbers or empty."""
     number = re.compile(rf"[+\-<~]?\s*\d|{NOTHING}?$")
     columns = zip(*self.rows, strict=True) if self.rows else self.header
     return [all(map(number.match, cells)) for cells in columns]

@@ -1,4 +1,4 @@
-"""Runs: a config's whole grid, into a folder from which tables are made."""
+"""Runs: decode a config's whole grid into a folder, and report on it."""
 
 from tv_jax.engine.programs import keep_programs
 from tv_jax.runs.questions import read_questions

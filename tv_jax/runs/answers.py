@@ -1,9 +1,9 @@
-"""The answers of one method, in the order of the questions.
+"""Asks the questions by one method after another, in their order.
 
-How many rows there are and what prompts are padded to depend on the settings
-and on all questions, also those whose answers are there. What an answer is does
-not depend on its row, nor on the other rows: what a crash left over comes out
-as it would have. Of answers that wait for one before, a crash loses them.
+The number of rows and the padding of prompts depend on the settings and on all
+questions, including the answered questions. Rows are independent, so after a
+crash the missing answers come out as they would have without it. A crash loses
+answers that are queued behind an unfinished one.
 """
 
 import functools
@@ -33,15 +33,21 @@ from tv_jax.verifiers import DOWN, NOT_OFFERED, UP, Verifier
 def encode(
   pair: Pair, settings: Run, question: Question, answers: Sequence[str]
 ) -> Prompt:
-  """Returns a question's turn as a prompt; `answers` are those before it.
+  """Returns a question's next turn as a prompt.
+
+  Args:
+    pair: The models.
+    settings: The run's settings.
+    question: The question.
+    answers: The model's answers to the earlier turns.
 
   Raises:
-    ValueError: It cannot be asked, or there is no room for an answer.
+    ValueError: The prompt leaves no room for an answer, or is invalid.
   """
   turns = questions_lib.conversation(question, answers)
   tokens = templates.encode(settings.models.template, pair.tokenizer, turns)
   most = pair.target.config.max_position_embeddings
-  # What a head's config.json says of this is no limit of its rotations.
+  # A head's rotations reach further than its config.json says.
   if pair.draft and pair.draft_kind == "independent":
     most = min(most, pair.draft.config.max_position_embeddings)
   most = min(most, settings.max_tokens or most)
@@ -61,10 +67,10 @@ class Answerer:
 
   Attributes:
     pair: The models.
-    settings: The run's.
-    questions: What is asked.
-    results: Where answers are kept.
-    advance: Called after each.
+    settings: The run's settings.
+    questions: The questions to ask.
+    results: The store of answers.
+    advance: Called after each answer.
   """
 
   pair: Pair
@@ -75,17 +81,17 @@ class Answerer:
 
   @functools.cached_property
   def piece(self) -> Callable[[int], str]:
-    """What single tokens look like inside a text."""
+    """Function from a token to its text."""
     return pieces(self.pair.tokenizer)
 
   @functools.cached_property
   def traced(self) -> set[int | str]:
-    """The questions of whose first turn trees are kept."""
+    """The questions for which the trees of the first turn are kept."""
     few = questions_lib.limit(self.questions, self.settings.explorer.per_task)
     return {question.question_id for question in few}
 
   def config(self, method: Method) -> DecodeConfig:
-    """Returns how a method decodes; ValueError: what is wrong with it."""
+    """Returns a method's `DecodeConfig`; ValueError if it cannot decode."""
     options = settings_lib.options(self.settings, method)
     size = self.settings.batch_size
     if not method.plain:
@@ -94,7 +100,7 @@ class Answerer:
     return decode_config(self.pair, batch_size=size, **options)
 
   def __call__(self, method: Method, config: DecodeConfig) -> None:
-    """Answers what is not answered yet, turn by turn."""
+    """Decodes the missing answers of a method, turn by turn."""
     for turn in range(max(len(q.turns) for q in self.questions)):
       asked = {
         Key(question.task, question.question_id, turn, method): question
@@ -105,9 +111,9 @@ class Answerer:
         self.answer(config, asked)
 
   def answer(self, config: DecodeConfig, asked: dict[Key, Question]) -> None:
-    """Puts those answers of a turn into the store that are not there."""
+    """Decodes the missing answers of one turn into the store."""
     prompts, errors = {}, {}
-    # Also of answers that are there: the program is then the same.
+    # All prompts, answered or not, so that the compiled program is the same.
     for key, question in asked.items():
       try:
         prompts[key] = self.prompt(key, question)
@@ -128,7 +134,7 @@ class Answerer:
       self.advance()
 
   def prompt(self, key: Key, question: Question) -> Prompt:
-    """Returns a turn as a prompt; ValueError: why there is none."""
+    """Returns a turn as a prompt; ValueError if it cannot be asked."""
     answers = self.results.answers
     before = [answers[replace(key, turn=i)] for i in range(key.turn)]
     if any(answer.error is not None for answer in before):
@@ -137,7 +143,7 @@ class Answerer:
     return encode(self.pair, self.settings, question, texts)
 
   def fields(self, config, key: Key, question: Question, records) -> dict:
-    """Returns what is kept of an answer beside its key."""
+    """Returns the fields of an `Answer` except its key."""
     kept = line(records, config, self.pair.tokenizer)
     if self.settings.exact_match and key.turn < len(question.references):
       references = question.references[key.turn]
@@ -150,7 +156,7 @@ class Answerer:
 
 
 def line(records: Records, config: DecodeConfig, tokenizer) -> dict:
-  """Returns what is kept of an answer: from it, every table is made."""
+  """Returns the fields of an answer from which all tables are made."""
   cycles = int(records.cycles[0])
   tokens = records.tokens[0, : int(records.kept[0])].tolist()
   drafted = {"drafted": records.drafted[0, :cycles].tolist()}
@@ -169,8 +175,8 @@ def line(records: Records, config: DecodeConfig, tokenizer) -> dict:
 
 
 def pieces(tokenizer) -> Callable[[int], str]:
-  """Returns what single tokens look like inside a text."""
-  # A piece shows its leading space only after another one.
+  """Returns a function from a token to its text inside a longer text."""
+  # A token's leading space shows only after another token.
   before = tokenizer("a", add_special_tokens=False).input_ids
 
   @functools.cache
@@ -187,7 +193,7 @@ def traced(
   tokens: list[int],
   piece: Callable[[int], str],
 ) -> list[dict]:
-  """Returns the trees of an answer's first cycles, for somebody to look at."""
+  """Returns the trees of an answer's first cycles for the explorer."""
   assert config.tree
   cycles, end = [], 0
   for i, node in enumerate(trace.node.tolist()):
@@ -195,10 +201,10 @@ def traced(
     seen = jax.tree.map(lambda array, i=i: array[i], trace)
     if isinstance(config.tree, Tree):
       parents, places = config.tree.parents, np.arange(config.nodes)
-    else:  # without the places where nothing is
+    else:  # without the unused slots
       parents, places = placed(seen.parent)
     drawn = seen.tokens[places].tolist()
-    # The root was not drawn here.
+    # The root was not drawn in this cycle.
     missing = np.array([True, *(token == INVALID for token in drawn[1:])])
     laws = {
       name: _numbers(np.where(missing, np.nan, getattr(seen, name)[places]))
@@ -223,7 +229,7 @@ def traced(
           for rule in config.panel
         },
         "node": int(np.searchsorted(places, node)),
-        # Where the end or the limit cut, the bonus was not kept.
+        # An end token or the limit may have cut the bonus token off.
         "bonus": piece(tokens[end - 1]) if end <= len(tokens) else None,
       }
     )
@@ -231,7 +237,7 @@ def traced(
 
 
 def walk(rule: Verifier, parents, places, judged: Judged) -> dict:
-  """Returns the nodes that a rule offered, with their thresholds, in order."""
+  """Returns the nodes that a rule offered, in order, and their thresholds."""
   order = np.arange(len(parents))
   if rule.walk != DOWN and len(parents) > 1:
     tree = Tree(tuple(parents))
@@ -245,6 +251,6 @@ def walk(rule: Verifier, parents, places, judged: Judged) -> dict:
 
 
 def _numbers(values) -> list[float | None]:
-  """As few digits as give the same float32 again; None for a NaN."""
+  """Returns floats with the shortest decimals of a float32; None for NaN."""
   values = np.asarray(values, np.float32)
   return [float(str(x)) if np.isfinite(x) else None for x in values]

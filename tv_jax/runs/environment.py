@@ -1,4 +1,4 @@
-"""What a run runs on."""
+"""The versions and the machine of a run."""
 
 import datetime
 import functools
@@ -17,7 +17,7 @@ _PACKAGES = ("jax", "jaxlib", "flax", "transformers", "numpy")
 
 
 def describe() -> dict:
-  """Versions, devices and the date; `date` alone differs from run to run."""
+  """Returns versions, devices and the date. Only the date varies by run."""
   devices = jax.devices()
   return {
     "tv_jax": importlib.metadata.version("tv_jax"),
@@ -51,13 +51,13 @@ def cores() -> int:
 
 @functools.cache
 def _revision() -> str:
-  """Returns the commit of the sources when this was first asked, or ""."""
+  """Returns the commit of the sources at the first call, or ""."""
   folder = pathlib.Path(__file__).parents[2]
   if not (folder / ".git").exists():
     return ""
   command = ["git", "-C", folder, "describe", "--always", "--dirty"]
   try:
     done = subprocess.run([*command, "--abbrev=12"], capture_output=True)
-  except FileNotFoundError:  # there is no git
+  except FileNotFoundError:  # git is not installed
     return ""
   return done.stdout.decode().strip()

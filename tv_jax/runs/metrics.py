@@ -1,7 +1,7 @@
-"""What is said of a run: means over items and over tokens, and their errors.
+"""Means of acceptance lengths over items and over tokens, and their errors.
 
-An item is a question: its turns, and its seeds, are pooled. Its cycles share a
-context and are no independent draws, so that errors are over items.
+An item is a question, with its turns and seeds pooled. The cycles of an item
+share a context and are not independent, so errors are clustered by item.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from tv_jax.runs.records import Answer
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Cell:
-  """What one way to decode did on some items.
+  """The results of one decoding method on some items.
 
   Attributes:
-    by_item: Tokens a cycle: in each item, then over items. The paper's.
-    by_token: Tokens a cycle, over all cycles: 1 + accepted / drafts, as engines
-      print it. Spec-Bench's.
-    reached: By depth from 1, the share of cycles that accepted a node there, as
-      deep as any did.
-    conditional: The same among the cycles that accepted a node of the depth
-      above.
-    drafted: Nodes drafted in a cycle; None of plain decoding.
-    expected: Tokens a cycle that the rule expects, given each draft.
-    gain: `expected` less what the baseline expects of the very same drafts.
-    relative: The same in percent of what the baseline expects.
-    check: Realised less expected length, by cycle: 0 within its error. A
-      cycle's is 0 in the mean whatever came before, so that cycles need no
-      clustering here.
-    exact_match: The share of right answers, over items; None if none has a
-      reference.
-    items: How many.
-    cycles: How many.
-    faults: Cycles that met a NaN, or what is no decision or no draft.
-    failed: Answers that are missing, for an error.
+    by_item: Tokens per cycle: the mean of each item, then the mean over items.
+      The paper's measure.
+    by_token: Tokens per cycle, over all cycles: 1 + accepted / drafts, as
+      engines print it. Spec-Bench's measure.
+    reached: The share of cycles that accepted a node at depth 1, 2, .. up to
+      the deepest accepted node.
+    conditional: The same share among the cycles that accepted a node one level
+      higher.
+    drafted: Nodes drafted per cycle; None for plain decoding.
+    expected: The rule's expected tokens per cycle, given each draft.
+    gain: `expected` minus the baseline's expected length on the same drafts.
+    relative: `gain` in percent of the baseline's expected length.
+    check: Realised minus expected length, by cycle: 0 within its error. Given
+      the past, its mean is 0 in each cycle, so cycles need no clustering here.
+    exact_match: The share of right answers, over items; None without
+      references.
+    items: Number of items.
+    cycles: Number of cycles.
+    faults: Cycles with a NaN, an invalid decision or an invalid draft.
+    failed: Answers that are missing because of an error.
   """
 
   by_item: Estimate
@@ -61,9 +61,11 @@ class Cell:
 
 
 def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
-  """Returns the cell of one method's answers, its seeds pooled.
+  """Returns the cell of a method's answers, with its seeds pooled.
 
-  The baseline is the rule to compare with on the same drafts.
+  Args:
+    answers: The method's answers.
+    baseline: The rule to compare with on the same drafts.
   """
   answers = list(answers)
   sound = _sound(answers)
@@ -101,29 +103,30 @@ def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
 
 
 def relative(lengths, base, item) -> Estimate:
-  """Returns the mean of `lengths` over that of `base`, in percent above 1.
+  """Returns how much longer `lengths` is than `base`, in percent of the means.
 
-  Both are arrays; values of one item go together. The error is that of a ratio
-  of clusters' sums, in which both vary.
+  Args:
+    lengths: An array of lengths.
+    base: An array of lengths to compare with.
+    item: The item of each value, by which the error is clustered.
   """
   return _percent(quotient(item, [lengths], [base]))
 
 
 def quotient(item, over, under) -> Estimate:
-  """Returns the product of the sums of `over`, by that of the sums of `under`.
+  """Divides the product of the sums of `over` by the same of `under`.
 
   Args:
-    item: Which item each value is of; values of one go together.
-    over: Arrays, each with as many values.
-    under: Likewise.
+    item: The item of each value, by which the error is clustered.
+    over: Arrays of the same length.
+    under: Arrays of the same length.
 
   Returns:
-    The quotient, whose error is to the first order in the clusters' sums, all
-    of which vary.
+    The quotient. Its error is to first order in the sums of all clusters.
   """
   over, under = (np.array([*arrays], np.float64) for arrays in (over, under))
   sums, below = over.sum(1), under.sum(1)
-  # How much more each sum is worth.
+  # The derivative of the quotient with respect to each sum.
   each = [np.delete(sums, k).prod() / below.prod() for k in range(len(sums))]
   value = float(sums.prod() / below.prod())
   around = each @ over - (value / below) @ under
@@ -132,11 +135,11 @@ def quotient(item, over, under) -> Estimate:
 
 
 def net(longer: Estimate, slower: Estimate) -> Estimate:
-  """Returns the gain in tokens a second, in percent.
+  """Returns the gain in tokens per second, in percent.
 
   Args:
-    longer: What a cycle gains more, in percent.
-    slower: What it takes longer, in percent, measured apart.
+    longer: The gain in length of a cycle, in percent.
+    slower: The extra time of a cycle, in percent, measured separately.
   """
   length, time = 1 + longer.mean / 100, 1 + slower.mean / 100
   error = np.hypot(longer.error, slower.error * length / time) / time
@@ -145,16 +148,16 @@ def net(longer: Estimate, slower: Estimate) -> Estimate:
 
 
 def _percent(value: Estimate) -> Estimate:
-  """Of a quotient, what it is above 1."""
+  """Returns a quotient minus 1, in percent."""
   mean, error = 100 * (value.mean - 1), 100 * value.error
   return Estimate(mean=mean, error=error, n=value.n)
 
 
 class Times(NamedTuple):
-  """What was timed of a method, answer by answer; questions may come again.
+  """Times of a method, answer by answer. A question may occur several times.
 
-  Those of one run are of the same questions in the same order, and only such
-  are compared.
+  All methods of a run are timed on the same questions in the same order, and
+  only times of the same run are compared.
   """
 
   questions: np.ndarray
@@ -164,31 +167,31 @@ class Times(NamedTuple):
 
   @classmethod
   def of(cls, timed: Mapping) -> Times:
-    """Of a method's timing, as a run keeps it."""
+    """Reads a method's entry of timing.json."""
     return cls(*(np.array(timed[name]) for name in cls._fields))
 
   @property
   def speed(self) -> Estimate:
-    """Tokens a second, all by all; clustered by question."""
+    """All tokens divided by all seconds; clustered by question."""
     return quotient(self.questions, [self.tokens], [self.seconds])
 
   @property
   def speed_by_question(self) -> Estimate:
-    """Returns the mean of the answers' own speeds: Spec-Bench's."""
+    """The mean of the answers' speeds, which is Spec-Bench's measure."""
     return Estimate.clustered(self.tokens / self.seconds, self.questions)
 
   @property
   def cycle(self) -> Estimate:
-    """Milliseconds a cycle, prompts included."""
+    """Milliseconds per cycle, prompts included."""
     return quotient(self.questions, [1e3 * self.seconds], [self.cycles])
 
   def speedup(self, base: Times) -> Estimate:
-    """Tokens a second over the base's."""
+    """Returns the speed divided by the base's speed."""
     over, under = [self.tokens, base.seconds], [self.seconds, base.tokens]
     return quotient(self.questions, over, under)
 
   def slower(self, base: Times) -> Estimate:
-    """Returns what a cycle takes longer than the base's, in percent."""
+    """Returns the extra time of a cycle over the base's, in percent."""
     over, under = [self.seconds, base.cycles], [self.cycles, base.seconds]
     return _percent(quotient(self.questions, over, under))
 
@@ -196,13 +199,13 @@ class Times(NamedTuple):
 def expected_by_item(
   answers: Iterable[Answer], rule: str
 ) -> dict[int | str, float]:
-  """By question, the tokens a cycle that a rule of the panel expects."""
+  """Returns the expected tokens per cycle of a panel's rule, by question."""
   known = [answer for answer in _sound(answers) if rule in answer.expected]
   return _by_item(known, lambda answer: answer.expected[rule])
 
 
 def right(answers: Iterable[Answer]) -> dict[int | str, float]:
-  """By question that has a reference, the share of right answers."""
+  """Returns the share of right answers, by question with a reference."""
   known = [answer for answer in _sound(answers) if answer.right is not None]
   return _by_item(known, lambda answer: [answer.right])
 
@@ -227,8 +230,8 @@ def _by_item(
 
 
 def _expected(answers, name) -> np.ndarray | None:
-  """Returns what a rule expects by cycle; None if any answer lacks it."""
+  """Returns a rule's expected length by cycle; None if any answer lacks it."""
   if not answers or any(name(x) not in x.expected for x in answers):
     return None
   values = [x for answer in answers for x in answer.expected[name(answer)]]
-  return np.array(values, float)  # None, where a NaN was met, is one again
+  return np.array(values, float)  # None becomes NaN again

@@ -1,4 +1,4 @@
-"""Files of questions: one JSON object per line, docs/runs.md says of what."""
+"""Files of questions: one JSON object per line, described in docs/runs.md."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from tv_jax.edge import reading
 from tv_jax.runs.records import ALL
 
-# Where Spec-Bench's questions are to be had.
+# The source of Spec-Bench's questions.
 SOURCE = (
   "https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/spec_bench/"
   "question.jsonl"
 )
 
-# For the bundled models: the six tasks, Python for the template "raw", and more
-# of the six tasks to tune trees on. For others, what people ask of these tasks.
+# The bundled files. For the bundled models: the six tasks, Python for the
+# template "raw", and more of the six tasks to tune trees on. For real language
+# models: everyday questions.
 NAMED = ("minibench", "python", "tuning", "everyday")
 
 # MT-Bench's own categories, in the order of its questions: ten of each, with
@@ -38,7 +39,7 @@ MT_BENCH = (
 OTHERS = ("translation", "summarization", "qa", "math_reasoning", "rag")
 SPEC_BENCH = dict.fromkeys(MT_BENCH, 10) | dict.fromkeys(OTHERS, 80)
 
-# A question's turns draw from keys of their own: 32 bits hold both numbers.
+# Each turn of a question has its key: 32 bits hold both numbers.
 TURNS = 16
 _ROOM = 2**32 // TURNS
 
@@ -48,12 +49,12 @@ class Question:
   """One line of a questions file.
 
   Attributes:
-    question_id: Its number or name, no other's in the file.
-    category: As in the file.
-    turns: What the user says, turn by turn.
-    references: What to answer, turn by turn, where the file says so. In
-      Spec-Bench's rag each is several texts, elsewhere one.
-    mt_bench: Whether it is one of MT-Bench's, or made like these.
+    question_id: Its number or name, unique in the file.
+    category: The category, as in the file.
+    turns: The user's messages, turn by turn.
+    references: Reference answers, turn by turn, if the file has any. A turn of
+      Spec-Bench's rag has several texts, other turns have one.
+    mt_bench: Whether the question belongs to MT-Bench or is made like it.
   """
 
   question_id: int | str
@@ -64,7 +65,7 @@ class Question:
 
   @property
   def task(self) -> str:
-    """Returns the category, but one name for all of MT-Bench's."""
+    """The category; all of MT-Bench's categories have the same task."""
     return "mt_bench" if self.mt_bench else self.category
 
 
@@ -72,11 +73,11 @@ def load_questions(source: str | os.PathLike) -> tuple[Question, ...]:
   """Reads a file of questions.
 
   Args:
-    source: Its path, or one of `NAMED`, the bundled ones. After "spec_bench:"
-      the path of Spec-Bench's own file, which is checked to be whole.
+    source: A path, or a bundled file's name in `NAMED`. After "spec_bench:" the
+      path of Spec-Bench's file, which is checked to be whole.
 
   Raises:
-    ValueError: The file and the line that is wrong, and how.
+    ValueError: A line is invalid; the error names the file and the line.
   """
   whole = str(source).startswith("spec_bench:")
   path = pathlib.Path(str(source).removeprefix("spec_bench:")).expanduser()
@@ -110,7 +111,7 @@ def load_questions(source: str | os.PathLike) -> tuple[Question, ...]:
 
 
 def _question(row: dict, number: int, category: str) -> Question:
-  """Returns a line's question; what it lacks is its number and category."""
+  """Returns a line's question; defaults are the line's number and category."""
   row = {name: value for name, value in row.items() if value is not None}
   prompt = row.get("prompt")
   prompt = [prompt] if isinstance(prompt, str) else prompt
@@ -139,8 +140,8 @@ def _question(row: dict, number: int, category: str) -> Question:
 def _by_task(questions: Sequence[Question]) -> tuple[Question, ...]:
   """Marks MT-Bench's questions.
 
-  Categories that are called as MT-Bench's are its own in a file like
-  Spec-Bench's, and where their numbers are MT-Bench's.
+  Categories with MT-Bench's names count as MT-Bench in a file like
+  Spec-Bench's, or if the questions have MT-Bench's numbers.
   """
   categories = {question.category for question in questions}
   mt_bench = {*OTHERS} <= categories <= {*SPEC_BENCH} or all(
@@ -156,7 +157,7 @@ def _by_task(questions: Sequence[Question]) -> tuple[Question, ...]:
 
 
 def read_questions(settings) -> tuple[Question, ...]:
-  """Returns what a run asks: of its tasks so many questions each."""
+  """Returns the questions of a run: the first `per_task` of each task."""
   source = settings.questions
   questions = select(load_questions(source), settings.tasks)
   if settings.per_task:
@@ -178,9 +179,9 @@ def read_questions(settings) -> tuple[Question, ...]:
 
 
 def number_of(question: int | str, turn: int) -> int:
-  """Returns the number from which a turn draws.
+  """Returns the number from which a turn's random key is made.
 
-  A name's is of its checksum, and so is that of a number that has no room.
+  Names, and numbers that are too large, are replaced by their checksums.
   """
   if isinstance(question, str) or question >= _ROOM:
     question = zlib.crc32(str(question).encode()) % _ROOM
@@ -190,8 +191,8 @@ def number_of(question: int | str, turn: int) -> int:
 def select(
   questions: Sequence[Question], tasks: Sequence[str]
 ) -> tuple[Question, ...]:
-  """Returns the questions of some tasks, or all if none is named."""
-  # Names stand in one text with spaces between: those inside are underscores.
+  """Returns the questions of the named tasks, or all without names."""
+  # A config lists tasks with spaces between, so spaces inside are underscores.
   names = ["_".join(question.task.split()) for question in questions]
   for task in tasks:
     if task not in names:
@@ -217,7 +218,7 @@ def limit(questions: Sequence[Question], per_task: int) -> tuple[Question, ...]:
 
 
 def conversation(question: Question, answers: Sequence[str]) -> list[str]:
-  """Returns the turns up to the one that comes after the model's `answers`."""
+  """Returns a conversation: turns and `answers`, up to the next open turn."""
   turns = [question.turns[0]]
   for answer, turn in zip(answers, question.turns[1:], strict=False):
     turns += [answer, turn]

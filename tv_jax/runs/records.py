@@ -1,8 +1,8 @@
-"""What a run is made of: methods of decoding, and the answers that they gave.
+"""The records of a run: methods of decoding, and their answers.
 
-The store keeps answers, `answers` makes them, metrics, tables and
-experiments read them. A new axis of the grid is a field of `Method`;
-docs/runs.md says what goes with it.
+`answers` makes the records, the store keeps them, and metrics, tables and
+experiments read them. A new axis of the grid is a field of `Method`, as
+described in docs/runs.md.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ ALL = "all"  # what tables call all tasks together
 class Method:
   """A way to decode: a point of the grid.
 
-  None stands for all values of a field, where methods that differ in it are
-  taken together.
+  A field that is None stands for all its values, pooled.
 
   Attributes:
-    tree: As the config names it.
+    tree: The tree's name in the config.
     proposal: How siblings are drawn.
     verifier: The rule; PLAIN on tree NONE with proposal NONE.
-    temperature: Of the target.
-    seed: Of all draws.
+    temperature: The target's temperature.
+    seed: Seed of all random draws.
   """
 
   tree: str | None = None
@@ -38,7 +37,7 @@ class Method:
 
   @classmethod
   def of(cls, fields: Mapping) -> Method:
-    """Returns the method among a line's fields."""
+    """Returns the method with a line's fields."""
     return cls(**{name: fields[name] for name in AXES if name in fields})
 
   @property
@@ -47,23 +46,23 @@ class Method:
     return self.verifier == PLAIN
 
   def pooled(self, *names: str) -> Method:
-    """Returns all methods together that differ in these fields alone."""
+    """Returns the method with these fields pooled."""
     return dataclasses.replace(self, **dict.fromkeys(names))
 
   @property
   def fields(self) -> dict:
-    """By name, those that are not None."""
+    """The fields that are not pooled, by name."""
     return {k: v for k, v in vars(self).items() if v is not None}
 
   @property
   def undrafted(self) -> Method:
-    """Plain decoding, with all else as it is."""
+    """Plain decoding with the same temperature and seed."""
     nothing = {"tree": NONE, "proposal": NONE, "verifier": PLAIN}
     return dataclasses.replace(self, **nothing)
 
   @property
   def numbers(self) -> list[str]:
-    """Returns all but tree, proposal and verifier: "T = 1" and "seed 0"."""
+    """The other fields than tree, proposal and verifier: "T = 1", "seed 0"."""
     short = {"temperature": "T = ", "seed": "seed "}
     return [
       short.get(name, f"{name} = ") + text(value)
@@ -84,13 +83,13 @@ AXES = tuple(field.name for field in dataclasses.fields(Method))
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-  """Which answer it is.
+  """The identity of an answer.
 
   Attributes:
-    task: The question's.
-    question: Its number or name.
-    turn: Of the question, from 0.
-    method: How it was decoded.
+    task: The question's task.
+    question: The question's number or name.
+    turn: The question's turn, from 0.
+    method: The method that decoded it.
   """
 
   task: str
@@ -100,14 +99,14 @@ class Key:
 
   @classmethod
   def of(cls, line: Mapping) -> Key:
-    """Returns the key of a line; ValueError if it has none."""
+    """Returns the key of a line; ValueError if a field is missing."""
     _require(line, ("task", "question", "turn", *AXES), "a line")
     asked = line["task"], line["question"], line["turn"]
     return Key(*asked, Method.of(line))
 
   @property
   def fields(self) -> dict:
-    """By name, the method's among them: with these a line begins."""
+    """The first fields of a line, the method's among them."""
     asked = {"task": self.task, "question": self.question, "turn": self.turn}
     return asked | vars(self.method)
 
@@ -118,22 +117,21 @@ class Key:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Answer(Key):
-  """An answer, or why there is none: a line of items.jsonl.
+  """An answer, or an error in its place: a line of items.jsonl.
 
   Attributes:
-    tokens: What was kept.
-    text: The same, without special tokens.
+    tokens: The generated token ids, up to an end token or the limit.
+    text: The same tokens as text, without special tokens.
     accepted: Tokens gained, by cycle.
-    drafted: Nodes drafted, by cycle, without the root; None if there is no
-      draft.
-    expected: What each rule of the panel expected to gain, by cycle; None for a
-      NaN.
-    stops: How often each node was the accepted one.
-    faults: Cycles that met a NaN, or what is no decision or no draft.
-    right: Whether the text is the reference; None if there is none.
-    prompt: What the user said, where trees were kept.
+    drafted: Nodes drafted, by cycle, without the root; None without a draft.
+    expected: Expected tokens of each rule of the panel, by cycle; None where a
+      NaN occurred.
+    stops: How often each node was the accepted node.
+    faults: Cycles with a NaN, an invalid decision or an invalid draft.
+    right: Whether the text equals the reference; None without a reference.
+    prompt: The user's message, if trees were kept.
     trace: The first cycles' trees, for the report's explorer.
-    error: Why there is no answer; None if there is one.
+    error: The error because of which the answer is missing, or None.
   """
 
   tokens: Sequence[int] = ()
@@ -152,7 +150,7 @@ class Answer(Key):
 
   @classmethod
   def of(cls, line: Mapping) -> Answer:
-    """Returns what a line was made of; ValueError: what is wrong with it."""
+    """Reads a line; ValueError if it is invalid."""
     key = Key.of(line)
     if "error" not in line:
       _require(line, ("tokens", "text", "accepted", "expected", "faults"), key)
@@ -167,12 +165,12 @@ class Answer(Key):
 
   @property
   def key(self) -> Key:
-    """Returns what no other answer of a run has."""
+    """The key, which is unique in a run."""
     return Key(self.task, self.question, self.turn, self.method)
 
   @property
   def line(self) -> dict:
-    """As it is kept."""
+    """The fields of the answer's line in items.jsonl."""
     if self.error is not None:
       return self.fields | {"error": self.error}
     kept = {
@@ -190,5 +188,5 @@ def _require(line: Mapping, names: Sequence[str], where) -> None:
 
 
 def text(value) -> str:
-  """Returns an axis's value: 1 for 1.0."""
+  """Returns an axis's value as text: 1 for 1.0."""
   return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""A whole run: the grid's answers, then speed, into one folder."""
+"""Runs a whole grid: first all answers, then speed, into one folder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 import jax
 
+from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine import pair as pair_lib
 from tv_jax.engine.pair import Pair
 from tv_jax.models import sharding, templates
@@ -20,7 +21,7 @@ from tv_jax.runs.settings import Run, from_config, grid, to_dict
 
 
 def load(settings: Run) -> Pair:
-  """Returns the pair of a run's settings."""
+  """Loads the pair of a run's settings."""
   models, mesh = settings.models, None
   if models.devices > 1:
     if models.devices > (count := jax.device_count()):
@@ -43,22 +44,20 @@ def load(settings: Run) -> Pair:
 def run(
   config,
   workdir: str | os.PathLike,
-  say: Callable[[str], None] = lambda line: None,
-  show: Callable[[str, int, int], None] = lambda what, done, total: None,
+  progress: Progress = silent,
   load: Callable[[Run], Pair] = load,
 ) -> None:
-  """Runs what is left of a config's grid.
+  """Runs a config's grid, or the missing rest of it.
 
   Args:
-    config: As a file in configs/ returns it, or a `Run`.
-    workdir: The run's folder; one that has been begun is continued.
-    say: Told what is going on, a line at a time.
-    show: Told how many answers there are, and how many there will be.
-    load: Has the pair; another one if several runs share it.
+    config: A `Run`, or a config as the files in configs/ return it.
+    workdir: The run's folder; an unfinished run is continued.
+    progress: Called at each step and after each answer.
+    load: Loads the pair; several runs may share it.
 
   Raises:
-    ValueError: What is wrong with the config, the folder or a checkpoint.
-    OSError: Why the folder cannot be written to.
+    ValueError: The config, the folder or a checkpoint is invalid.
+    OSError: The folder cannot be written to.
   """
   settings = config if isinstance(config, Run) else from_config(config)
   questions = read_questions(settings)
@@ -70,19 +69,20 @@ def run(
     finished = results.done and len(results.answers) == count
     results.keep_sources(sources.hashes(settings, questions, finished))
     if finished:
-      say(f"{count} answers are all there")
+      progress(f"{count} answers are all there")
       return
     pair = load(settings)
-    # A template that serves no question is no fault of single questions.
+    # An unusable template is refused here, not in each question.
     templates.encode(settings.models.template, pair.tokenizer, ["a"])
     kept = results.answers
-    say(f"{count} answers in {len(methods)} cells, {len(kept)} are there")
+    begun = f"{count} answers in {len(methods)} cells, {len(kept)} are there"
+    progress(begun)
 
     def advance():
-      show("answers", len(kept), count)
+      progress("answers", len(kept), count)
 
     answer = Answerer(pair, settings, questions, results, advance)
-    # All before the first answer: what is wrong is said at once.
+    # All configs are checked before the first answer.
     configs = {method: answer.config(method) for method in methods}
     for i, (method, config) in enumerate(configs.items(), 1):
       begin, before = time.perf_counter(), len(kept)
@@ -90,21 +90,21 @@ def run(
       if len(kept) > before:
         seconds = time.perf_counter() - begin
         line = _summary(method, kept.values())
-        say(f"{i}/{len(methods)} {line} ({seconds:.0f} s)")
+        progress(f"{i}/{len(methods)} {line} ({seconds:.0f} s)")
     if settings.timing.per_task and not results.timed:
-      results.save_timing(timing.measure(pair, settings, questions, say))
+      results.save_timing(timing.measure(pair, settings, questions, progress))
     results.finish()
 
 
 def unchanged(folder: pathlib.Path) -> bool:
-  """Returns whether a finished run's sources are what they were."""
+  """Returns whether a finished run's inputs are unchanged."""
   settings = from_config(store.load(folder / store.CONFIG))
   now = sources.hashes(settings, read_questions(settings), finished=True)
   return not store.changed(store.load(folder / store.SOURCES), now)
 
 
 def _summary(method: Method, answers: Iterable[Answer]) -> str:
-  """Returns a line about a method that is done with."""
+  """Returns a line about a method's answers."""
   cell = metrics.cell(answer for answer in answers if answer.method == method)
   line = f"{method}: {cell.by_item:.2f} tokens a cycle"
   if cell.failed:

@@ -18,7 +18,7 @@ from tv_jax.runs.records import AXES, NONE, PLAIN, Method
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Verifier
 
-# What no later check refuses before models are read.
+# Values that nothing else checks before the models are loaded.
 _AT_LEAST_0, _AT_LEAST_1 = checks.integer(0), checks.integer(1)
 _VALUES = checks.fields(
   {
@@ -41,7 +41,7 @@ _VALUES = checks.fields(
 # The fields that hold names: a config has them in one text.
 NAMES = ("tasks", "trees", "verifiers", "proposals")
 
-# What plain decoding has no choice of.
+# The axes that plain decoding does not have.
 _DRAFTED = ("tree", "proposal", "verifier")
 
 
@@ -51,17 +51,20 @@ class Models:
 
   Attributes:
     target: A directory, a GGUF file, a hub repository, "bundled/target", or a
-      file of a package that is installed, "installed/PACKAGE/FILE".
-    draft: Likewise; "bundled/draft", "bundled/draft_weak", "bundled/eagle", or
-      for SmolLM2 "bundled/smollm2_eagle" and "bundled/smollm2_draft".
-    draft_kind: One of `drafting.KINDS`.
-    dtype: Of both; "": as stored, but float32 on a CPU.
+      file of an installed package, "installed/PACKAGE/FILE".
+    draft: A directory, file or repository, or the name of a bundled draft:
+      "bundled/draft", "bundled/draft_weak", "bundled/eagle", "bundled/eagle3",
+      "bundled/dspark", or for SmolLM2 "bundled/smollm2_eagle" and
+      "bundled/smollm2_draft".
+    draft_kind: A name in `drafting.KINDS`.
+    dtype: The type of both models' weights; "": as stored, but float32 on a
+      CPU.
     revision: A commit of the target's repository; "": the newest.
-    draft_revision: Likewise.
+    draft_revision: A commit of the draft's repository; "": the newest.
     template: How questions become prompts: "chat", "vicuna", "raw", or
-      "without_thinking" (Qwen3's, which is told not to think).
-    devices: To split the target over; 1: no splitting.
-    shard_draft: Whether to split an independent draft as well.
+      "without_thinking" (Qwen3's template with thinking turned off).
+    devices: The number of devices that share the target's weights.
+    shard_draft: Whether an independent draft is sharded as well.
   """
 
   target: str = ""
@@ -77,11 +80,11 @@ class Models:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Timing:
-  """Speed, measured apart: one question at a time, after warm-up.
+  """Settings of the speed measurement, one question at a time.
 
   Attributes:
-    per_task: Questions of each task; 0: measure no speed.
-    rounds: How often each is asked.
+    per_task: Number of questions of each task; 0: no measurement.
+    rounds: How often each question is asked.
   """
 
   per_task: int = 1
@@ -90,11 +93,11 @@ class Timing:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Explorer:
-  """What is kept for the report's tree explorer.
+  """Settings of the report's tree explorer, which shows first turns.
 
   Attributes:
-    per_task: Questions of each task whose first turn is traced; 0: none.
-    cycles: First cycles of each.
+    per_task: Number of traced questions of each task; 0: none.
+    cycles: Number of traced cycles of each question.
   """
 
   per_task: int = 1
@@ -111,29 +114,30 @@ class Run:
     questions: The path of a questions file, or "minibench", "everyday", or
       "python" (for the template "raw"). After "spec_bench:" it is the path of
       Spec-Bench's file, which is checked to be whole.
-    tasks: The categories to ask, MT-Bench's being one, "mt_bench"; empty: all
-      of the file.
-    per_task: Questions of each task; 0: all.
+    tasks: The categories to ask; "mt_bench" stands for all of MT-Bench's.
+      Empty: all categories of the file.
+    per_task: Number of questions of each task; 0: all.
     exact_match: Whether an answer's last line is compared with the reference.
-    trees: What `tv_jax.tree.parse` reads.
+    trees: Names that `tv_jax.tree.parse` reads.
     verifiers: Names, or module:function.
     proposals: How siblings are drawn.
-    temperatures: 0 is greedy.
-    seeds: Of all draws.
+    temperatures: The target's temperatures; 0 is greedy.
+    seeds: Seeds of all random draws.
     plain: Whether to run plain decoding, too.
-    baseline: The rule that all are compared with on the same drafts.
-    draft_temperature: 0: the target's, but at least 0.1.
-    draft_stop: Below a node of which a DSpark draft is less sure than this,
-      nothing is drafted.
-    top_k: 0: all tokens.
-    top_p: 1: all tokens.
-    max_new_tokens: At most, in an answer.
-    max_tokens: At most, in a prompt and its answer; 0: what the models take.
-    batch_size: Answers that are decoded together.
-    padded_to: Prompts are padded to at least so many tokens. Then one program
-      serves second turns too.
-    timing: What is timed.
-    explorer: Which cycles the page's tree explorer has.
+    baseline: The rule that all others are compared with on the same drafts.
+    draft_temperature: The draft's temperature; 0: the target's, but at least
+      0.1.
+    draft_stop: Minimum confidence of a DSpark draft for drafting below a node.
+    top_k: Number of likeliest tokens to sample from; 0: all tokens.
+    top_p: Probability of the likeliest tokens to sample from; 1: all tokens.
+    max_new_tokens: Maximum length of an answer.
+    max_tokens: Maximum length of a prompt with its answer; 0: the models'
+      limit.
+    batch_size: Number of answers that are decoded together.
+    padded_to: Minimum length of padded prompts. With enough room for second
+      turns, first and second turns share a compiled program.
+    timing: The speed measurement.
+    explorer: The cycles in the page's tree explorer.
   """
 
   experiment: str
@@ -162,7 +166,7 @@ class Run:
 
   @functools.cached_property
   def named(self) -> Named:
-    """What the names stand for."""
+    """The objects that the names stand for."""
     rules = dict.fromkeys((*self.verifiers, self.baseline))
     return Named(
       trees={name: tree_lib.parse(name) for name in self.trees},
@@ -172,7 +176,7 @@ class Run:
 
   @functools.cached_property
   def rules(self) -> dict[tuple[str, str], tuple[str, ...]]:
-    """By tree and proposal, the verifiers that are defined for both."""
+    """The verifiers that are defined for each tree and proposal."""
     return {
       place: tuple(
         name for name in self.verifiers if not self.misfit(name, *place)
@@ -181,7 +185,7 @@ class Run:
     }
 
   def misfit(self, rule: str, tree: str, proposal: str) -> str | None:
-    """Returns why a rule is not defined for a tree and a proposal, if so."""
+    """Returns the reason why a rule cannot run on them, or None."""
     named = self.named
     return verifiers.misfit(
       named.rules[rule], named.trees[tree], named.proposals[proposal]
@@ -189,7 +193,7 @@ class Run:
 
 
 class Named(NamedTuple):
-  """What the names of a config stand for."""
+  """The objects that the names of a config stand for."""
 
   trees: dict[str, Tree | Adaptive]
   rules: dict[str, Verifier]  # verifiers and the baseline
@@ -197,18 +201,18 @@ class Named(NamedTuple):
 
 
 def to_dict(settings: Run) -> dict:
-  """Returns what is kept with the results; `from_config` reads it again."""
+  """Returns the content of config.json, which `from_config` reads."""
   return dataclasses.asdict(settings)
 
 
 def from_config(config) -> Run:
   """Freezes a config, a ConfigDict or a dict.
 
-  Lists of names may be one text, with spaces between. What `generate` takes
-  is checked by `decode_config`.
+  Lists of names may be one text, with spaces between. The options of `generate`
+  are checked later, by `decode_config`.
 
   Raises:
-    ValueError: What is wrong, by name.
+    ValueError: A field is invalid; the error names it.
   """
   raw: dict[str, Any] = dict(
     config if isinstance(config, Mapping) else config.to_dict()
@@ -231,14 +235,14 @@ def from_config(config) -> Run:
 
 
 def _names(value):
-  """Returns names of which several may be in one text."""
+  """Splits names that are in one text."""
   return tuple(
     names.split(value if isinstance(value, str) else " ".join(value))
   )
 
 
 def _check(settings: Run) -> None:
-  """Refuses wrong values, rules that never run and a useless baseline."""
+  """Refuses invalid values, rules that never run, an unusable baseline."""
   _VALUES(to_dict(settings))
   for axis in AXES:
     values = getattr(settings, f"{axis}s")
@@ -265,7 +269,7 @@ def _check(settings: Run) -> None:
 
 
 def grid(settings: Run) -> list[Method]:
-  """Returns all methods; those that share a program stand together."""
+  """Returns all methods; methods that share a program are adjacent."""
   places = [(NONE, NONE, PLAIN)] if settings.plain else []
   places += [
     (tree, proposal, rule)
@@ -282,7 +286,7 @@ def grid(settings: Run) -> list[Method]:
 
 
 def options(settings: Run, method: Method) -> dict:
-  """Returns what `generate` is to do; batch size, panel and trace aside."""
+  """Returns the options of `generate` except batch size, panel and trace."""
   result = {
     "draft_temperature": settings.draft_temperature or None,
     "top_k": settings.top_k,

@@ -22,8 +22,8 @@ from tv_jax.runs.questions import Question
 from tv_jax.runs.settings import Run
 from tv_jax.tree import Tree
 
-# Of a larger file, the beginning is read (a GGUF file has its tokenizer there),
-# and this many pieces of this many bytes, evenly spread.
+# A larger file is sampled: its beginning, where a GGUF file has its tokenizer,
+# and evenly spread pieces.
 WHOLE = 64 << 20
 _PIECES, _PIECE = 4096, 4096
 _MODEL = ("config.json", "*.safetensors")

@@ -1,16 +1,17 @@
 """The crash-safe store of a run: a folder.
 
-    config.json   what was asked for
+    config.json   the run's config
     env.json      every environment that wrote here
-    sources.json  hashes of what was read
+    sources.json  hashes of all files that the run read
     items.jsonl   one line for each finished item
-    timing.json   speed, once it was measured
-    COUNT         how many items there will be
-    DONE          there when nothing is left to do
-    lock          who writes: host and process
+    timing.json   speed, once it is measured
+    COUNT         the expected number of items
+    DONE          exists when the run is finished
+    lock          the writer: host and process
 
-One process writes, any number read. What is told to be written is on the disk:
-after a crash at any moment the same command continues with the next item.
+One process writes, and any number may read. A written item is on the disk when
+the call returns: after a crash at any moment the same command continues with
+the next item.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ class Unit:
   """A run's folder, read.
 
   Attributes:
-    folder: Where it is.
-    config: What was asked for.
-    environments: All that wrote here.
-    items: By rising key, numbers before strings.
-    timing: None until speed was measured.
-    done: Whether nothing is left to do.
+    folder: The run's folder.
+    config: The run's config.
+    environments: All environments that wrote here.
+    items: The answers, sorted by key, numbers before strings.
+    timing: None until speed is measured.
+    done: Whether the run is finished.
   """
 
   folder: pathlib.Path
@@ -59,13 +60,14 @@ class Unit:
 def read(folder: str | os.PathLike) -> Unit:
   """Reads a run's folder, whether or not a process is writing there.
 
-  A torn last line is left out. ValueError: it is no run's, or is damaged.
+  A torn last line is left out. Raises ValueError if the folder is not a run's,
+  or is damaged.
   """
   folder = pathlib.Path(folder)
   config = load(folder / CONFIG)
   if config is None:
     raise ValueError(f"{folder} is no run's folder: there is no {CONFIG}")
-  # Before the rest: what a writer finished is not finished by half here.
+  # Read first: everything was written before DONE.
   done = (folder / DONE).exists()
   answers, _ = _parse(folder / ITEMS)
 
@@ -84,7 +86,7 @@ def read(folder: str | os.PathLike) -> Unit:
 
 def read_many(root: str | os.PathLike) -> tuple[Unit, ...]:
   """Reads all runs in a folder and below it, finished or not, by path."""
-  # A folder with nothing but a config.json is a model's, say.
+  # A folder with only a config.json may be a model's.
   folders = {path.parent for path in pathlib.Path(root).rglob(ENVIRONMENTS)}
   return tuple(map(read, sorted(folders)))
 
@@ -94,9 +96,9 @@ class Store:
 
   Attributes:
     folder: The folder.
-    answers: All that are there, in the order of their lines.
+    answers: All answers in the order of their lines.
     done: Whether the folder is marked as done.
-    timed: Whether speed was measured.
+    timed: Whether speed is measured.
   """
 
   def __init__(
@@ -105,9 +107,9 @@ class Store:
     """Makes a run's folder, or continues in it, and holds its lock.
 
     Args:
-      folder: Its parents are made, too.
-      config: What the run is to hold; it never changes once there are items.
-      environment: What makes the items: versions, device, "date".
+      folder: The run's folder; it is made, with its parents.
+      config: The run's config, which cannot change once there are items.
+      environment: Versions, device and "date".
 
     Raises:
       ValueError: The run has another config, or a damaged file.
@@ -139,7 +141,7 @@ class Store:
     return self
 
   def __exit__(self, *_) -> None:
-    """Gives the lock back."""
+    """Releases the lock."""
     self._resources.close()
 
   close = __exit__
@@ -148,9 +150,9 @@ class Store:
     """Writes an answer; on return it is on the disk.
 
     Raises:
-      ValueError: It is there already, or is no JSON.
-      StoreError: It could not be written. All before it are safe, and the
-        store is closed: the next one cuts half a line off.
+      ValueError: The answer exists already, or is not valid JSON.
+      StoreError: The answer could not be written. All earlier answers are safe,
+        and the store is closed; the next store removes half a line.
     """
     key = answer.key
     if key in self.answers:
@@ -176,9 +178,9 @@ class Store:
     self.answers[key] = Answer.of(json.loads(line))
 
   def keep_sources(self, sources: dict[str, str]) -> None:
-    """Keeps what items are made of: a hash by name, "group/name" or "group".
+    """Keeps the hashes of a run's inputs, by "group/name" or "group".
 
-    ValueError: items are there, and were made of something else.
+    Raises ValueError if items were made from other inputs.
     """
     before = load(self.folder / SOURCES) or {}
     known = before if self.answers else {}
@@ -191,16 +193,16 @@ class Store:
       disk.write_json(self.folder / SOURCES, now)
 
   def save_timing(self, timing: dict) -> None:
-    """Writes timing.json, all of it."""
+    """Writes timing.json."""
     disk.write_json(self.folder / TIMING, timing)
     self.timed = True
 
   def expect(self, count: int) -> None:
-    """Says how many items there will be, to whoever watches."""
+    """Writes the expected number of items, which `launch` shows."""
     disk.write_json(self.folder / COUNT, count)
 
   def finish(self) -> None:
-    """Marks the run as done; one more item unmarks it."""
+    """Marks the run as done. Another item removes the mark."""
     disk.write_atomic(self.folder / DONE, "")
     self.done = True
 
@@ -208,14 +210,14 @@ class Store:
 def _keep_config(config: dict, folder: pathlib.Path, items) -> None:
   """Writes the config, or refuses one that is not the folder's.
 
-  A folder without items is nobody's: whoever has mended what kept the first
-  item from being made goes on there.
+  Without items any config is accepted: a user can correct a config that fails
+  at the first item.
   """
   path, config = folder / CONFIG, disk.round_trip(config)
   before = load(path)
   if before is None and items:
     raise ValueError(f"{folder} holds {ITEMS}, but no {CONFIG}")
-  if before and not before.keys() & config:  # a model's, say
+  if before and not before.keys() & config:  # perhaps a model's
     raise ValueError(f"{path} is of no run: give another --workdir")
   if items and (changes := differences(before or {}, config)):
     raise ValueError(
@@ -235,7 +237,7 @@ def _note_environment(environment: dict, folder: pathlib.Path) -> None:
 
 
 def load(path: pathlib.Path) -> Any:
-  """Returns the JSON value in a file; None if there is no file."""
+  """Returns the JSON value in a file, or None without the file."""
   try:
     return json.loads(path.read_text(encoding="utf-8"))
   except (FileNotFoundError, NotADirectoryError):
@@ -257,10 +259,10 @@ def differences(before: dict, now: dict, prefix: str = "") -> list[str]:
 
 
 def changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
-  """Returns the names of which two sets of sources have different hashes.
+  """Returns the names whose hashes differ.
 
-  Names before a slash are groups. A group that is not known of both starts is
-  no difference: the models of a finished run need not be there any more.
+  The part of a name before a slash is its group. A group that only one side has
+  is ignored, since a finished run's models may have been removed.
   """
 
   def groups(names):
@@ -282,11 +284,10 @@ def _shown(mapping, field) -> str:
 
 
 def _parse(path: pathlib.Path) -> tuple[dict[Key, Answer], int]:
-  """Returns a file's items, but for a torn last line, and the bytes they take.
+  """Returns a file's items without a torn last line, and their size in bytes.
 
-  A crash tears the last line only. It then lacks its newline or, when the
-  machine went down as well, is as long as it should be and holds zeros.
-  ValueError: what a crash does not explain.
+  A crash tears the last line only. The line then lacks its newline, or holds
+  zeros if the whole machine crashed. Any other damage raises ValueError.
   """
   items, size = {}, 0
   # Only b"\n" ends a line: a string may hold other separators, like U+2028.

@@ -1,16 +1,17 @@
-"""Speed, measured apart from everything else: batch 1, after warm-up.
+"""Measures speed at batch 1, after warm-up, without panel and trace.
 
-All methods take turns on each question, so that a busy machine is busy for all
-of them alike. Nothing else is computed: no panel, no trace.
+All methods take turns on each question, so that other load on the machine slows
+all of them alike.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import jax
 
+from tv_jax.edge.progress import Progress
 from tv_jax.engine.config import decode_config
 from tv_jax.engine.decode import time_in_turn
 from tv_jax.engine.pair import Pair
@@ -26,11 +27,11 @@ def measure(
   pair: Pair,
   settings: Run,
   questions: Sequence[Question],
-  say: Callable[[str], None],
+  progress: Progress,
 ) -> dict:
-  """Times the methods of the first seed; returns what is kept of it.
+  """Times the methods of the first seed on first turns of each task.
 
-  They are asked the first turns of some questions of each task.
+  Returns the content of timing.json.
   """
   asked, prompts = [], []
   for question in questions_lib.limit(questions, settings.timing.per_task):
@@ -45,11 +46,12 @@ def measure(
 
   def before(method, warm):
     if not warm:
-      say(f"timing: {method} (compiling)")
+      progress(f"timing: {method} (compiling)")
 
   if not prompts:
     return {"environment": environment.describe(), "methods": []}
-  say(f"timing: {len(methods)} methods in turn on {len(asked)} questions")
+  count = len(asked)
+  progress(f"timing: {len(methods)} methods in turn on {count} questions")
   timed, compiling = time_in_turn(
     pair,
     {k: decode_config(pair, batch_size=1, **v) for k, v in methods.items()},
@@ -77,7 +79,7 @@ def measure(
 
 
 def _options(settings: Run, method: Method) -> dict:
-  """Returns what `generate` is to do: to decode, and nothing else."""
+  """Returns the options of `generate` for decoding alone."""
   options = settings_lib.options(settings, method)
   if not method.plain:
     options["panel"] = None

@@ -18,7 +18,7 @@ PURPLE, GOLD, SLATE = "#8b4789", "#80690a", "#55606e"
 
 MARKERS = "osD^vP"
 
-# By panel and line, the estimate at each place of the horizontal axis.
+# Estimates by panel, by line and by position on the horizontal axis.
 Lines = Mapping[str, Mapping[str, Mapping[float, Estimate]]]
 
 _WIDTH = 7.2  # inches
@@ -67,15 +67,15 @@ def lines(
   """Draws lines as SVG; bars are standard errors, where they are known.
 
   Args:
-    panels: The lines, a panel for each name, three in a row. What a line's name
-      has before a comma gives it its colour.
-    x: The name of the horizontal axis; one of nodes is logarithmic.
+    panels: The lines of each panel; three panels are in a row. A line's colour
+      is given by its name, up to a comma.
+    x: The name of the horizontal axis; an axis of nodes is logarithmic.
     y: The name of the vertical axis.
     height: A panel's height in inches, with its share of the legend.
-    zero: Whether 0 is a line.
+    zero: Whether to draw a line at 0.
 
   Returns:
-    SVG with a clear background, whose text is text.
+    SVG with a transparent background and its text as text elements.
   """
   from matplotlib import style
   from matplotlib.backends.backend_svg import FigureCanvasSVG

@@ -12,7 +12,7 @@ from tv_jax.runs.records import ALL, Method
 from tv_jax.runs.report import canvas, tables
 from tv_jax.runs.report.tables import Cells
 
-# In units of the SVG, whose width is that of a phone.
+# In units of the SVG, which is as wide as a phone.
 WIDTH, _LEFT, _RIGHT, _PITCH = 360, 118, 262, 18
 _LETTERS = 19  # of a name, left of the plot
 _ERRORS = 2  # standard errors to each side
@@ -64,7 +64,7 @@ def result(cells: Cells, baseline: str) -> str:
 
 
 def _on(method: Method, fixed: list[Method]) -> str:
-  """Says on which tree, and in which condition if there are several."""
+  """Names the tree, and the condition if there are several."""
   condition = tables.title(tables.condition(method))
   return f"on {method.tree}" + f" ({condition})" * (len(fixed) > 1)
 
@@ -139,7 +139,7 @@ def _plot(
 
 
 def _span(estimate: Estimate) -> tuple[float, float]:
-  """Returns the ends of an error bar; an unknown error has none."""
+  """Returns the ends of an error bar, or the mean twice."""
   error = 0.0 if math.isnan(estimate.error) else _ERRORS * estimate.error
   return estimate.mean - error, estimate.mean + error
 

@@ -1,4 +1,4 @@
-"""Renders the page: one HTML file that needs nothing else, and no network."""
+"""Renders the page: one HTML file without other files or the network."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def render(
   """Renders the page, which may be saved and sent as it is.
 
   Args:
-    traces: For the explorer: the keys of items with "cycles", as
-      `answers.traced` makes them, and perhaps "prompt".
-    settings: Pairs: a name, and settings or an environment.
+    traces: The explorer's answers: their keys, "cycles" from `answers.traced`,
+      and optionally "prompt".
+    settings: Pairs of a name, and settings or an environment.
     **texts: The rest of page.html: title, warnings, result (a sentence), plots,
       lead, tables and definitions.
   """
@@ -45,7 +45,7 @@ def render(
 
 
 def _embedded(traces: Sequence[Mapping]) -> str:
-  """Returns what the explorer shows, as JSON that no text can end."""
+  """Returns the explorer's data as JSON that is safe inside HTML."""
   rules = {
     rule for x in traces for cycle in x["cycles"] for rule in cycle["stop"]
   }
@@ -58,7 +58,7 @@ def _embedded(traces: Sequence[Mapping]) -> str:
 
 
 def _flat(values: Mapping, above: str = ""):
-  """Yields names and values, those of groups below the group's name."""
+  """Yields names and values; a group's name is a prefix of its fields."""
   for name, value in values.items():
     if isinstance(value, Mapping):
       yield from _flat(value, f"{above}{name}.")

@@ -28,8 +28,8 @@ def table(
   """Makes the table of speeds.
 
   Args:
-    timing: A run's timing.json.
-    baseline: The rule that net gains are over.
+    timing: The content of a run's timing.json.
+    baseline: The rule to compare with.
     gains: Each method's gain over the baseline on the same drafts, in percent.
   """
   timed = {Method.of(fields): fields for fields in timing["methods"]}

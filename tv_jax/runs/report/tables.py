@@ -1,6 +1,6 @@
-"""Makes a run's tables of its answers.
+"""Makes a run's tables from its answers, without speeds.
 
-They hold no speeds, so that the same answers give the same bytes.
+The same answers therefore give the same bytes.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _ESTIMATES = {
 }
 _COUNTS = ("cycles", "faults", "failed")
 
-# Spec-Bench's six tasks, in the paper's order and under its names. A run that
-# has other tasks keeps its own names.
+# Spec-Bench's six tasks, in the paper's order and under its names. In a run
+# with other tasks the names stay as they are.
 TASKS = {
   "mt_bench": "Multi-turn",
   "translation": "Translation",
@@ -72,7 +72,7 @@ def cells_of(answers: Iterable[Answer], config: dict) -> Cells:
     for task in (answer.task, ALL):
       grouped.setdefault(task, {}).setdefault(method, []).append(answer)
   tasks = [*TASKS, *sorted(grouped.keys() - TASKS.keys() - {ALL}), ALL]
-  # Trees and rules of one table stand together.
+  # Trees and rules vary fastest: a table has adjacent methods.
   axes = sorted(AXES, key=lambda axis: axis in ("tree", "verifier"))
 
   def place(method):
@@ -95,7 +95,7 @@ def conditions(methods: Iterable[Method]) -> list[Method]:
 
 
 def condition(method: Method) -> Method:
-  """Returns the fields that all methods of a method's table have in common."""
+  """Returns the fields that are the same in a method's whole table."""
   return method.pooled("tree", "verifier", "seed")
 
 
@@ -197,7 +197,7 @@ def exact_match(cells: Cells) -> Table | None:
 
 
 def as_csv(cells: Cells) -> str:
-  """Returns cells as CSV; of an estimate there is mean, error and n."""
+  """Returns cells as CSV, with mean, error and n of each estimate."""
   header, rows = ["task", *AXES], []
   for column in _ESTIMATES:
     header += [column, f"{column}_se", f"{column}_n"]
@@ -211,7 +211,7 @@ def as_csv(cells: Cells) -> str:
 
 
 def _numbers(value: Estimate | None) -> list:
-  """Returns mean, error and n; None for what is not known."""
+  """Returns mean, error and n; None for an unknown number."""
   if value is None or not value.n:
     return [None, None, 0]
   pair = float(value.mean), float(value.error)

@@ -1,4 +1,4 @@
-"""Writes the report of a run: every file of it, from what is in its folder."""
+"""Writes all files of a run's report from the files in its folder."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tv_jax.runs.report.tables import ALL, Cells
 
 
 class Report(NamedTuple):
-  """What was written, and what there is to print of it."""
+  """The written report, and its parts to print."""
 
   page: pathlib.Path
   tables: list[Table]
   definitions: tuple[str, ...]  # of the tables' columns
   warnings: list[str]
-  all_failed: bool  # there is no answer but errors
+  all_failed: bool  # every answer is an error
 
   def print(self) -> None:
     """Prints the tables, their definitions, and where the page is."""
@@ -38,12 +38,12 @@ def write(folder: str | os.PathLike, baseline: str | None = None) -> Report:
   """Writes a run's tables and page into its folder, finished or not.
 
   Args:
-    folder: The run's.
-    baseline: The rule that gains are over; by default the config's.
+    folder: The run's folder.
+    baseline: The rule to compare with; by default the config's.
 
   Raises:
-    ValueError: The folder holds no run, or no answers yet, or these do not say
-      what the baseline expects.
+    ValueError: The folder has no run or no answers, or the answers have no
+      expected lengths of the baseline.
   """
   unit = store.read(folder)
   if not unit.items:
@@ -102,7 +102,7 @@ def write(folder: str | os.PathLike, baseline: str | None = None) -> Report:
 
 
 def _warnings(unit: store.Unit, cells: Cells) -> list[str]:
-  """Returns what a reader must know before any number."""
+  """Returns the warnings that stand before all numbers."""
   lines = []
   if not unit.done:
     lines.append(
@@ -118,7 +118,7 @@ def _warnings(unit: store.Unit, cells: Cells) -> list[str]:
   for method, cell in by_method:
     if cell.drafted and not cell.drafted.mean and not cell.faults:
       lines.append(f"NOTHING WAS DRAFTED in any cycle of {method}: {IDLE}.")
-    # Of few cycles the error is not known well enough to say so.
+    # With few cycles the error is itself too uncertain for this test.
     check = cell.check if cell.cycles >= 100 else None
     if check and not abs(check.mean) <= 4 * check.error + 1e-4:
       lines.append(
@@ -138,9 +138,10 @@ def _markdown(shown: list[Table], warnings: list[str]) -> str:
 
 
 def _traces(unit: store.Unit) -> list[dict]:
-  """Returns the traced answers; first those of the last tree, which are shown.
+  """Returns the traced answers.
 
-  And of these those of a rule that is not the baseline.
+  The explorer begins with the first: an answer on the last tree, by a rule
+  other than the baseline.
   """
   traced = [item for item in unit.items if item.trace is not None]
   traced.sort(
@@ -151,7 +152,7 @@ def _traces(unit: store.Unit) -> list[dict]:
   )
   return [
     item.fields
-    # As text: a browser rounds large numbers, which name other questions then.
+    # As text: a browser would round large numbers.
     | {"question": str(item.question)}
     | {"prompt": item.prompt, "cycles": item.trace}
     for item in traced
@@ -159,7 +160,7 @@ def _traces(unit: store.Unit) -> list[dict]:
 
 
 def _title(unit: store.Unit) -> str:
-  """Returns which run it is: a reader may have several pages open."""
+  """Returns a title that tells a run's page from other pages."""
   names = dict.fromkeys([unit.config["experiment"], unit.folder.resolve().name])
   pair = (
     "/".join(pathlib.PurePath(unit.config["models"][side]).parts[-2:])
