@@ -47,11 +47,11 @@ class Table(NamedTuple):
   @property
   def columns(self) -> list[str]:
     """The header, with each group's name before its columns' names."""
-    spread = [name for name, span in self.groups for _ in range(span)]
-    spread = spread or [""] * len(self.header)
+    above = [name for name, span in self.groups for _ in range(span)]
+    above = above or [""] * len(self.header)
     return [
       f"{group} {name}".strip()
-      for group, name in zip(spread, self.header, strict=True)
+      for group, name in zip(above, self.header, strict=True)
     ]
 
   @property

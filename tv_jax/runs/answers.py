@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import jax
 import numpy as np
 
-from tv_jax.engine.config import DecodeConfig, decode_config
+from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.generate import encode as check_tokens
 from tv_jax.engine.pair import Pair
@@ -21,11 +21,10 @@ from tv_jax.engine.state import Judged, Records, Trace, trace_of
 from tv_jax.models import templates
 from tv_jax.proposals import INVALID
 from tv_jax.runs import questions as questions_lib
-from tv_jax.runs import settings as settings_lib
 from tv_jax.runs import store
 from tv_jax.runs.questions import Question, score
 from tv_jax.runs.records import Answer, Key, Method
-from tv_jax.runs.settings import Run
+from tv_jax.runs.settings import Run, decoding
 from tv_jax.tree import Tree, placed
 from tv_jax.verifiers import DOWN, NOT_OFFERED, UP, Verifier
 
@@ -92,12 +91,15 @@ class Answerer:
 
   def config(self, method: Method) -> DecodeConfig:
     """Returns a method's `DecodeConfig`; ValueError if it cannot decode."""
-    options = settings_lib.options(self.settings, method)
-    size = self.settings.batch_size
-    if not method.plain:
-      options["panel"] = [self.settings.named.rules[self.settings.baseline]]
-      options["trace"] = self.settings.explorer.cycles if self.traced else 0
-    return decode_config(self.pair, batch_size=size, **options)
+    settings = self.settings
+    return decoding(
+      settings,
+      method,
+      self.pair,
+      settings.batch_size,
+      panel=[settings.named.rules[settings.baseline]],
+      trace=settings.explorer.cycles if self.traced else 0,
+    )
 
   def __call__(self, method: Method, config: DecodeConfig) -> None:
     """Decodes the missing answers of a method, turn by turn."""

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from tv_jax import drafting, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.edge import checks, names
+from tv_jax.engine.config import DecodeConfig, decode_config
+from tv_jax.engine.pair import Pair
 from tv_jax.models import templates
 from tv_jax.models.config import DTYPES
 from tv_jax.proposals import Proposal
@@ -285,22 +287,42 @@ def grid(settings: Run) -> list[Method]:
   ]
 
 
-def options(settings: Run, method: Method) -> dict:
-  """Returns the options of `generate` except batch size, panel and trace."""
-  result = {
-    "draft_temperature": settings.draft_temperature or None,
-    "top_k": settings.top_k,
-    "top_p": settings.top_p,
-    "max_new_tokens": settings.max_new_tokens,
-  } | {axis: x for axis, x in vars(method).items() if axis not in _DRAFTED}
-  if method.plain:
-    return result | {"verifier": None}
-  tree, proposal, verifier = (vars(method)[axis] for axis in _DRAFTED)
+def decoding(
+  settings: Run, method: Method, pair: Pair, batch_size: int, **drafted: Any
+) -> DecodeConfig:
+  """Returns how a pair decodes by a method.
+
+  Args:
+    settings: The run's settings.
+    method: The method.
+    pair: The models.
+    batch_size: Number of answers that are decoded together.
+    **drafted: Further options of `generate`, unless the method is plain.
+
+  Raises:
+    ValueError: The pair cannot decode so.
+  """
   named = settings.named
-  return result | {
-    "tree": named.trees[tree],
-    "proposal": named.proposals[proposal],
-    "verifier": named.rules[verifier],
-    "among": [named.rules[name] for name in settings.rules[tree, proposal]],
-    "draft_stop": settings.draft_stop,
-  }
+  if method.plain:
+    drafted = {"verifier": None}
+  else:
+    tree, proposal, verifier = (vars(method)[axis] for axis in _DRAFTED)
+    among = [named.rules[name] for name in settings.rules[tree, proposal]]
+    drafted = {
+      "tree": named.trees[tree],
+      "proposal": named.proposals[proposal],
+      "verifier": named.rules[verifier],
+      "among": among,
+      "draft_stop": settings.draft_stop,
+    } | drafted
+  others = {axis: x for axis, x in vars(method).items() if axis not in _DRAFTED}
+  return decode_config(
+    pair,
+    batch_size=batch_size,
+    draft_temperature=settings.draft_temperature or None,
+    top_k=settings.top_k,
+    top_p=settings.top_p,
+    max_new_tokens=settings.max_new_tokens,
+    **others,
+    **drafted,
+  )

@@ -12,15 +12,12 @@ from collections.abc import Sequence
 import jax
 
 from tv_jax.edge.progress import Progress
-from tv_jax.engine.config import decode_config
 from tv_jax.engine.decode import time_in_turn
 from tv_jax.engine.pair import Pair
 from tv_jax.runs import answers, environment
 from tv_jax.runs import questions as questions_lib
-from tv_jax.runs import settings as settings_lib
 from tv_jax.runs.questions import Question
-from tv_jax.runs.records import Method
-from tv_jax.runs.settings import Run
+from tv_jax.runs.settings import Run, decoding, grid
 
 
 def measure(
@@ -38,9 +35,11 @@ def measure(
     with contextlib.suppress(ValueError):  # which the answer's record says
       prompts.append(answers.encode(pair, settings, question, []))
       asked.append(question)
+  # On a CPU one program for all rules costs no speed, and compiles once.
+  shared = {} if jax.default_backend() == "cpu" else {"among": ()}
   methods = {
-    method: _options(settings, method)
-    for method in settings_lib.grid(settings)
+    method: decoding(settings, method, pair, 1, panel=None, **shared)
+    for method in grid(settings)
     if method.seed == settings.seeds[0]
   }
 
@@ -54,7 +53,7 @@ def measure(
   progress(f"timing: {len(methods)} methods in turn on {count} questions")
   timed, compiling = time_in_turn(
     pair,
-    {k: decode_config(pair, batch_size=1, **v) for k, v in methods.items()},
+    methods,
     prompts,
     max(len(prompt.tokens) for prompt in prompts),
     rounds=settings.timing.rounds,
@@ -76,14 +75,3 @@ def measure(
       for method in methods
     ],
   }
-
-
-def _options(settings: Run, method: Method) -> dict:
-  """Returns the options of `generate` for decoding alone."""
-  options = settings_lib.options(settings, method)
-  if not method.plain:
-    options["panel"] = None
-    # On a CPU a branch costs nothing, and to compile most of a short run.
-    if jax.default_backend() != "cpu":
-      options["among"] = ()
-  return options
