@@ -209,6 +209,7 @@ RUNS = [
     ["--vocab=64", "--trees", "chain:2", "--decisions=3"],
     "| traversal ",
   ),
+  ("passes", ["bundled/target", "--tokens", "1", "6", "--rounds=2"], "| 6 "),
   pytest.param(
     "gpu", ["--toy"], "| kary:2x2, traversal ", marks=pytest.mark.long
   ),
