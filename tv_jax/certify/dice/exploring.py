@@ -165,6 +165,8 @@ def _run(call: Callable, path: Path) -> Any:
     if path.edge or path.weight < _ROUNDING:
       return _CUT
     reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    if "PRNG key" in reason:
+      reason += " (a program in JAX is given a key by --arrays=jax)"
     raise ExploreError(
       f"the program fails: {line_of(error)}{reason}"
     ) from error

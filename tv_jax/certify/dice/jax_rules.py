@@ -299,16 +299,20 @@ def winner(row: Sequence) -> int:
   index = {i: x.source.index for i, x in noise.items()}
   known = {i for bound in path.bounds for i in bound[:2]}
   linked = not known.isdisjoint(index.values())
-  wins, weights = {}, []
+
+  def won(i: int) -> list[tuple]:
+    rate = rates[i]
+    return [(index[j], index[i], rates[j] / rate) for j in rates if j != i]
+
+  weights = []
   for i, rate in rates.items():
-    wins[i] = [(index[j], index[i], rates[j] / rate) for j in rates if j != i]
     weight, bounds = rate / total, path.bounds
     if linked:
       weight = Fraction(1)
-      for bound in wins[i]:
+      for bound in won(i):
         weight *= ratios.conditional(bound, bounds) if weight else 0
         bounds |= {bound}
     weights.append(weight)
   first = [*rates][path.take(weights) if len(weights) > 1 else 0]
-  path.bounds |= {*wins[first]}
+  path.bounds |= {*won(first)}
   return first
