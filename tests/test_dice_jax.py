@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from jax import lax, random
 
-from tests import commands
 from tv_jax import certify
 from tv_jax.certify import programs
 from tv_jax.certify.programs import Settings
@@ -290,55 +289,6 @@ def chain(tree, tokens, q, p, rng, fault=""):
   return range(1, int(count) + 1), token
 
 
-def recursive(tree, tokens, q, p, rng):
-  """Recursive rejection sampling for i.i.d. siblings, in loops of JAX."""
-  families = [
-    [i for i, x in enumerate(tree.parents) if x == node]
-    for node in range(len(tree))
-  ]
-  children = jnp.array([[*x, 0, 0][:2] for x in families])
-  return walked(children, jnp.array([0, *tokens[1:]]), q, p, rng)
-
-
-@jax.jit
-def walked(children, tokens, q, p, key):
-  def offer(state, child):
-    key, law, draft, chosen = state
-    key, coin = random.split(key)
-    token = tokens[child]
-    taken = (held(coin) * draft[token] < law[token]) & (child > 0)
-    left = jnp.maximum(law - draft, 0)
-    rest = jnp.where(left.sum() > 0, left / left.sum(), law)
-    stays = taken | (child == 0) | (chosen > 0)
-    law = jnp.where(stays, law, rest)
-    chosen = jnp.where(taken & (chosen == 0), child, chosen)
-    return (key, law, draft, chosen), None
-
-  def step(state):
-    key, node, count, _ = state
-    first = key, p[node], q[node], 0
-    (key, law, _, child), _ = lax.scan(offer, first, children[node])
-    key, last = random.split(key)
-    token = lax.cond(
-      child > 0, lambda: -1, lambda: random.categorical(last, jnp.log(law))
-    )
-    node = jnp.where(child > 0, child, node)
-    return key, node, count + (child > 0).astype(int), token
-
-  state = key, 0, 0, -1
-  _, node, _, token = lax.while_loop(lambda x: x[-1] < 0, step, state)
-  return node, token
-
-
-def by_recursion(tree, tokens, q, p, rng):
-  node, token = recursive(tree, tokens, q, p, rng)
-  path = []
-  while node > 0:
-    path.insert(0, int(node))
-    node = tree.parents[int(node)]
-  return path, token
-
-
 @pytest.mark.parametrize(
   ("fault", "verdict"),
   [
@@ -361,29 +311,3 @@ def test_a_jitted_chain(fault):
   program = functools.partial(chain, fault=fault)
   settings = Settings(arrays="jax", tree="chain:2", cases=8)
   assert programs.certify(program, settings).lossless == (not fault)
-
-
-@pytest.mark.parametrize("siblings", ["with", "without"])
-def test_a_tree_in_loops_of_jax(siblings):
-  settings = Settings(
-    arrays="jax",
-    tree="branching:2,1",
-    cases=8,
-    proposal=f"{siblings}_replacement",
-  )
-  certificate = programs.certify(by_recursion, settings)
-  assert certificate.lossless == (siblings == "with"), repr(certificate)
-
-
-@pytest.mark.long
-def test_the_command(tmp_path):
-  done = commands.run(
-    "--program=tests.test_dice_jax:chain",
-    "--arrays=jax",
-    "--trees=chain:2",
-    "--cases=8",
-    program="tv_jax.certify",
-    cwd=tmp_path,
-  )
-  assert done.returncode == 0, done.stderr
-  assert "LOSSLESS: total variation" in done.stdout
