@@ -17,7 +17,7 @@ from tests import bad, checkpoints, gguf_files
 from tests.gguf_files import TEXTS, TYPES
 from tv_jax import models
 from tv_jax.edge.reading import BUNDLED
-from tv_jax.models import rope
+from tv_jax.models import gguf, loading, rope
 from tv_jax.models.tokenizers import check_tokens, load_tokenizer
 from tv_jax.runs import sources
 
@@ -50,7 +50,8 @@ def bundled(tmp_path_factory):
   ],
   ids=["llama", "tied", "linear", "llama3", "qwen2", "qwen3"],
 )
-def test_a_file_is_the_model_it_was_made_of(tmp_path, changes):
+def test_a_file_is_the_model_it_was_made_of(tmp_path, changes, monkeypatch):
+  monkeypatch.setattr(loading, "_PIECE", 70 * 256)  # several, of whole heads
   model = checkpoints.ours(dataclasses.replace(CONFIG, **changes))
   ends = {
     f"tokenizer.ggml.{x}_token_id": y for x, y in (("eos", 2), ("bos", 1))
@@ -60,6 +61,24 @@ def test_a_file_is_the_model_it_was_made_of(tmp_path, changes):
   assert loaded.config == model.config
   assert loaded.source == str(path)
   jax.tree.map(np.testing.assert_array_equal, loaded.params, model.params)
+
+
+def test_rows_of_every_type_are_those_of_the_package(tmp_path):
+  rng, found = np.random.default_rng(0), set()
+  for kind in TYPES:
+    block, size = package.GGML_QUANT_SIZES[kind]
+    raw = rng.integers(0, 256, (6, 512 // block * size), np.uint8)
+    try:
+      with np.errstate(all="ignore"):
+        whole = package.dequantize(raw, kind).reshape(6, 512)
+    except NotImplementedError:
+      continue
+    path = tmp_path / f"{kind.name}.gguf"
+    gguf_files.write(path, "llama", {}, {"x.weight": (raw, kind)})
+    rows = gguf.contents(path)["x.weight"].rows(2, 5)
+    assert rows.tobytes() == whole[2:5].tobytes()
+    found.add(kind.name)
+  assert {"F32", "F16", "BF16", "Q4_K", "Q5_0", "Q6_K", "Q8_0"} < found
 
 
 @pytest.mark.parametrize("name", ["BF16", "Q4_1"])
