@@ -133,7 +133,7 @@ COMMANDS = (
 OTHERS = (
   *("launch", "experiments", "experiments.results", "experiments.judge"),
   *("bundled", "examples.faults"),
-  *(f"benchmarks.{name}" for name in ("verify", "gpu", "peers")),
+  *(f"benchmarks.{name}" for name in ("verify", "gpu", "loading", "peers")),
 )
 
 

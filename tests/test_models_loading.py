@@ -192,6 +192,9 @@ def test_weights_that_are_not_finite(saved, value, dtype):
 
 
 def test_files_that_are_not_there(saved):
+  shutil.copytree(saved, saved.parent / "bare")
+  (saved.parent / "bare/config.json").unlink()
+  refused(saved.parent / "bare", "bare has no config.json")
   refused("nowhere/at/all", "nowhere/at/all is neither a directory nor")
   refused(saved, "has no revision 'main'", revision="main")
   refused(saved, "dtype float64 is not one of float32, bf", dtype="float64")
@@ -214,6 +217,7 @@ def test_a_tensor_in_two_files(saved):
 @pytest.mark.parametrize("kind", ["one", "two", "before zip"])
 def test_what_is_converted_is_the_same_model(good, saved, kind):
   import torch
+  import transformers
 
   tensors = load_file(saved / SINGLE)
   tensors = {name: torch.from_numpy(x) for name, x in tensors.items()}
@@ -237,3 +241,6 @@ def test_what_is_converted_is_the_same_model(good, saved, kind):
   )
   assert (new / "tokenizer_config.json").exists()
   assert not [*new.glob("*.bin*")]
+  theirs = transformers.AutoModelForCausalLM.from_pretrained(new)
+  wanted = checkpoints.logits(theirs, TOKENS)
+  assert checkpoints.error(models.load(new).logits(TOKENS), wanted) < 1e-5

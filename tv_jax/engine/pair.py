@@ -69,7 +69,8 @@ def load(
   Args:
     draft: A directory in Hugging Face's layout, a GGUF file, a hub repository,
       or one of those that come with the package: "bundled/draft",
-      "bundled/draft_weak", "bundled/eagle", and for SmolLM2
+      "bundled/draft_weak", "bundled/eagle", "bundled/eagle3",
+      "bundled/dspark", and for SmolLM2
       "bundled/smollm2_eagle" and "bundled/smollm2_draft"; not read if
       `draft_kind` is "none".
     target: Likewise; "bundled/target", or a file of a package that is

@@ -7,6 +7,7 @@ extra.
 """
 
 import argparse
+import json
 import pathlib
 import shutil
 import sys
@@ -39,6 +40,7 @@ def convert(source, destination, revision: str | None = None) -> None:
 
   destination = pathlib.Path(destination)
   destination.mkdir(parents=True, exist_ok=True)
+  size, files = 0, {}
   for path in paths:
     tensors = torch.load(path, map_location="cpu", weights_only=True)
     name = path.name.replace("pytorch_", "").replace(".bin", ".safetensors")
@@ -49,6 +51,12 @@ def convert(source, destination, revision: str | None = None) -> None:
       metadata={"format": "pt"},
     )
     disk.readable(destination / name)
+    size += sum(value.nbytes for value in tensors.values())
+    files |= dict.fromkeys(tensors, name)
+  if len(paths) > 1:  # transformers finds shards by their index alone
+    index = {"metadata": {"total_size": size}, "weight_map": files}
+    text = json.dumps(index, indent=2, sort_keys=True) + "\n"
+    (destination / f"{storage.SINGLE}.index.json").write_text(text)
   for path in source.iterdir():
     index = path.name.endswith(".index.json")
     if path.suffix in (".json", ".model", ".txt", ".jinja") and not index:

@@ -131,6 +131,11 @@ def _open(path_or_repo, revision: str | None, draft_kind: str) -> _Checkpoint:
     path, config = directory, gguf.read_config(directory)
   else:
     path = directory / "config.json"
+    if not path.exists():
+      raise ValueError(
+        f"{directory} has no config.json: give the folder that holds it beside"
+        " the weights"
+      )
     config = reading.json_object(path)
   is_here = pathlib.Path(os.path.expanduser(path_or_repo)) == directory
   return _Checkpoint(
