@@ -42,7 +42,7 @@ def rule(fault):
   ("fault", "shown"),
   quick.shorter(
     [
-      ("third doubled", "branching:3"),
+      ("third doubled", "branching:4"),
       ("", ""),
       ("bonus cut", "chain:1"),
     ]

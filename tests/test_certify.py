@@ -11,7 +11,7 @@ import pytest
 
 from tests import commands, faulty, quick
 from tv_jax import certify, tree
-from tv_jax.certify import cases, exact
+from tv_jax.certify import cases, exact, findings
 from tv_jax.proposals import PROPOSALS, WITHOUT_REPLACEMENT
 from tv_jax.verifiers import (
   NOT_OFFERED,
@@ -199,7 +199,7 @@ def test_planted_fault_is_caught(name, x64):
   assert any(fault in text for text in failure.faults) == bool(fault)
   assert bool(broken) == (failure.distance > 1e-3)
   assert fault in repr(failure)
-  assert check.verdict in certify.table([("a", "b", "c", check)])
+  assert check.verdict in findings.line("1abc", check, (1, 1, 1, 1))
 
 
 @pytest.mark.long
@@ -215,8 +215,12 @@ def test_a_tree_too_large_to_enumerate(rule, sound, x64):
   own, shape = settings(cases=2, drafts=1000), tree.EAGLE_SPARSE
   assert not certify.enumerable(shape, WITHOUT_REPLACEMENT, own)
   found = certify.check(rule, WITHOUT, shape, own)
-  assert found.method == f"{own.drafts} drafts"
   assert found.lossless == sound
+  assert found.cases == 2 + 2 * len(shape.inner)
+  # No draft is sampled for a rule that was caught exactly.
+  assert found.sampled == (own.drafts if sound else 0)
+  if sound:
+    assert 0 < found.bound < 0.5
 
 
 def test_the_smallest_failing_case_is_smaller_and_spelled_out(x64):
@@ -226,7 +230,7 @@ def test_the_smallest_failing_case_is_smaller_and_spelled_out(x64):
     rule, WITHOUT_REPLACEMENT, check.failure, settings()
   )
   assert small.tree == tree.chain(1)
-  assert small.case.p.shape[1] == 2
+  assert small.world.p.shape[1] == 2
   assert abs(small.law - small.target).max() > 1e-6
   assert "the output begins" in repr(small)
 
@@ -256,7 +260,7 @@ def test_a_sure_draft_leaves_next_to_nothing_to_the_others(
     p = rng.dirichlet(np.ones(V), contexts)
     q = rng.dirichlet(np.ones(V), contexts) * tail
     q[np.arange(contexts), rng.integers(V, size=contexts)] = 1
-    outcome = run(cases.Case("sure", p, q))
+    outcome = run(cases.World("sure", p, q))
     assert outcome.distance < 2e-6, tail
     assert outcome.faults == (), tail
 
@@ -278,9 +282,10 @@ def test_the_command_catches_a_rule_of_ones_own(tmp_path):
   assert done.stdout.count("the output begins") == 1  # one case for both trees
   done = command("mine:decide")  # it raises
   assert done.returncode == 2
-  message = "of range (mine.py, line 2)"
-  assert message in " ".join(done.stderr.split()), done.stderr
-  assert len(done.stderr.splitlines()) == 1
+  # Each row says so, and names the line; the others are not lost.
+  assert done.stdout.count("NOT RUN: IndexError") == 2, done.stdout
+  assert done.stdout.count("of range (mine.py, line 2)") == 2
+  assert not done.stderr
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ itself, `explore` the exact law of any function.
 
 from tv_jax.certify.certificate import check, enumerable, smallest_failure
 from tv_jax.certify.dice import ExploreError, Law, explore
+from tv_jax.certify.findings import Settings
 from tv_jax.certify.programs import assert_lossless
 from tv_jax.certify.proposal import check_proposal
-from tv_jax.certify.report import Settings, table
 
 __all__ = [
   "ExploreError",
@@ -21,5 +21,4 @@ __all__ = [
   "enumerable",
   "explore",
   "smallest_failure",
-  "table",
 ]

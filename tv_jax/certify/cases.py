@@ -1,22 +1,27 @@
-"""Random laws to certify on: tables over all contexts of a small vocabulary.
+"""Random worlds to certify rules on.
 
-A context is the path of tokens below the root. Contexts are numbered as the
-nodes of the full V-ary tree: 0 is the empty path, and token t below context c
-leads to c * V + t + 1. A law is a function of its context, so nodes that hold
-the same path, such as siblings drawn twice, share it.
+A world is a target distribution p and a draft distribution q after every
+context. A context is the path of tokens below the root. Contexts are numbered
+as the nodes of the full V-ary tree: 0 is the empty path, and token t below
+context c leads to c * V + t + 1. Both distributions depend on the context
+alone, so nodes with the same path, such as siblings drawn twice, share them. A
+world stores at most `ROWS` rows, and context c uses row c modulo their number.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+ROWS = 257
 
-class Case(NamedTuple):
-  """A target and a draft model of a small world."""
+
+class World(NamedTuple):
+  """A target and a draft over a small vocabulary."""
 
   kind: str
-  p: np.ndarray  # [contexts, V] the target's law after each context
-  q: np.ndarray  # [contexts, V] the draft's law
+  p: np.ndarray  # [R, V] the target's distribution after each context
+  q: np.ndarray  # [R, V] the draft's
 
 
 def below(context, token, V: int):
@@ -27,6 +32,15 @@ def below(context, token, V: int):
 def num_contexts(V: int, depth: int) -> int:
   """Returns how many contexts have at most `depth` tokens."""
   return (V ** (depth + 1) - 1) // (V - 1)
+
+
+def path_of(context: int, V: int) -> tuple[int, ...]:
+  """Returns the tokens of a context."""
+  path = []
+  while context:
+    context, token = divmod(int(context) - 1, V)
+    path.append(token)
+  return tuple(path[::-1])
 
 
 def _smooth(rng, V):
@@ -56,6 +70,12 @@ def _nearly_equal(rng, V):
   p = rng.dirichlet(np.ones(V))
   q = p * (1 + 1e-6 * rng.normal(size=V))
   return p, q / q.sum()
+
+
+def _close(rng, V):
+  """The draft mostly agrees, so that deep nodes are reached."""
+  p, other = rng.dirichlet(np.ones(V), size=2)
+  return p, 0.8 * p + 0.2 * other
 
 
 def _disjoint(rng, V):
@@ -94,19 +114,31 @@ KINDS = {
   "peaked": _peaked,
   "one-hot": _one_hot,
 }
+CLOSE = "close"  # not a kind of its own in a certificate of all kinds
 
 
-def generate(seed: int, count: int, V: int, contexts: int) -> list[Case]:
-  """Makes `count` cases: of each kind in turn, and of all kinds mixed."""
-  cases = []
-  kinds = [*KINDS, "mixed"]
+def generate(
+  seed: int, count: int, V: int, contexts: int, kinds: Sequence[str] = ()
+) -> list[World]:
+  """Makes `count` worlds of each kind in turn; default: all kinds, and mixed.
+
+  Args:
+    seed: Random seed.
+    count: Number of worlds.
+    V: Number of tokens.
+    contexts: Number of contexts that can be asked for.
+    kinds: Names of `KINDS`, `CLOSE`, or "mixed": a kind for each row.
+  """
+  makers = KINDS | {CLOSE: _close}
+  worlds = []
+  kinds = kinds or [*KINDS, "mixed"]
   for index in range(count):
     rng = np.random.default_rng([seed, index])
     kind = kinds[index % len(kinds)]
     rows = [
-      KINDS[kind if kind != "mixed" else rng.choice(list(KINDS))](rng, V)
-      for _ in range(contexts)
+      makers[kind if kind != "mixed" else rng.choice(list(KINDS))](rng, V)
+      for _ in range(min(contexts, ROWS))
     ]
     p, q = (np.stack(laws) for laws in zip(*rows, strict=True))
-    cases.append(Case(kind, p, q))
-  return cases
+    worlds.append(World(kind, p, q))
+  return worlds

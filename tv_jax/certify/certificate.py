@@ -9,37 +9,46 @@ import numpy as np
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify import cases, drafts, exact, sampled
+from tv_jax.certify.findings import Check, Failure, ProposalCheck, Settings
 from tv_jax.certify.proposal import check_proposal
-from tv_jax.certify.report import Check, Failure, ProposalCheck, Settings
 from tv_jax.engine import contract
 from tv_jax.proposals import PROPOSALS, Proposal
-from tv_jax.tree import Adaptive, Tree
-from tv_jax.verifiers import Decide, Verifier, misfit, resolve
+from tv_jax.tree import NO_CHILD, ROOT, Adaptive, Tree
+from tv_jax.verifiers import (
+  Decide,
+  Verifier,
+  misfit,
+  resolve,
+)
 
-# Trees, and tokens in the vocabulary, that rules are certified on.
+# The default trees, and the number of tokens on each.
 USUAL = {
-  "chain:3": 3,
+  "chain:5": 3,
   "kary:2x2": 3,
-  "branching:3": 5,  # a third sibling, with a choice
+  "branching:4": 6,
   "chain:1": 64,  # and all that is cut to the likeliest tokens
-  "eagle": 6,
+  "eagle": 6,  # on drafts of few tokens; others are sampled
 }
 _SETTINGS = Settings()
-# Decisions a case may take before drafts are sampled instead of enumerated;
-# coins of a decision, likewise.
+# Decisions a world may take before only drafts of few tokens are enumerated;
+# nodes of an adaptive tree, likewise.
 BUDGET, _COINS = 300_000, 20
+# Drafts of a world that has few tokens, and of one that is made for a family.
+_FEW, _MANY = 128, 700
 
 
 def enumerable(
   tree: Tree | Adaptive, proposal: Proposal, settings: Settings
 ) -> bool:
-  """Returns whether all drafts and coins of a case fit into the budget."""
+  """Returns whether all drafts and coins of a world fit into the budget."""
   V, N = settings.tokens(tree), len(tree)
   contexts = cases.num_contexts(V, tree.max_depth)
-  if max(V**tree.max_children, contexts * V) > BUDGET or N > _COINS:
+  if max(V**tree.max_children, contexts * V) > BUDGET:
     return False
-  outcomes = drafts.count_outcomes(tree, proposal, V)
-  return outcomes * 2 ** (N - 1) <= BUDGET
+  if isinstance(tree, Adaptive) and N > _COINS:
+    return False
+  patterns = len(exact.coins_of(tree, np.float64))
+  return drafts.count_outcomes(tree, proposal, V) * patterns <= BUDGET
 
 
 def check_size(
@@ -67,15 +76,15 @@ def check(
   *,
   proposal_check: ProposalCheck | None = None,
 ) -> Check:
-  """Certifies one combination.
+  """Certifies a rule for a proposal on a tree.
 
   Args:
     verifier: A name, module:name, a `Verifier` or a `decide`.
-    proposal: A name, module:name or a `Proposal`. One that is not built in is
-      certified first; the rule is not run if it is wrong.
-    tree: A `Tree`, or what `tree.parse` reads.
-    settings: How much to look at.
-    proposal_check: Of a proposal that was certified already.
+    proposal: A name, module:name or a `Proposal`. A proposal that is not built
+      in is certified first. The rule is not run if the proposal is wrong.
+    tree: A `Tree`, or a text that `tree.parse` reads.
+    settings: How much to check.
+    proposal_check: The result for the proposal, if it was certified before.
   """
   proposal, tree = proposals.resolve(proposal), tree_lib.resolve(tree)
   rule = resolve(verifier)
@@ -95,35 +104,80 @@ def check(
 
 
 def smallest_failure(
-  verifier: Verifier, proposal: Proposal, known: Failure, settings: Settings
+  verifier: Verifier,
+  proposal: Proposal,
+  known: Failure,
+  settings: Settings,
+  passed: Iterable[Tree] = (),
 ) -> Failure:
-  """Returns a failure on the least tree and vocabulary that shows one.
+  """Returns the clearest failure: on a small tree, and a large one.
 
-  If the law is broken, that is what it shows; its faults are then those known.
+  Parts of the tree that were offered in the known failure are tried, the
+  smallest first. A rule may be wrong on the whole tree alone; then the known
+  failure is returned.
+
+  Args:
+    verifier: The rule.
+    proposal: How siblings are drawn.
+    known: A failure.
+    settings: Those of the known failure.
+    passed: Trees that showed none: parts of these are not tried.
   """
-  if known.case is None:  # no law is known
+  if known.world is None or known.nodes is None:  # no distribution is known
     return known
-  ladder = ([-1, 0], [-1, 0, 0], [-1, 0, 1], [-1, 0, 1, 1], [-1, 0, 0, 1])
-  ladder += ([-1, 0, 0, 1, 1, 2, 2],)
-  trees = map(tree_lib.from_parents, ladder)
-  for tree, V in itertools.product(trees, (2, 3)):
-    if len(tree) >= len(known.tree) or misfit(verifier, tree, proposal):
+  for part in _parts(known, passed):
+    V = part.max_children + 1
+    if misfit(verifier, part, proposal) or known.world.p.shape[1] < V:
       continue
     few = settings._replace(vocabulary=V, cases=18)
     try:
-      small = _check_rule(verifier, proposal, tree, few).failure
+      decide = exact.make_decider(verifier, proposal, part, few.dtype, V)
+      small = _enumerate(decide, proposal, part, few).failure
     except Exception:  # the rule itself refuses such a tree
       continue
-    if small is None:
+    if small is None or small.world is None:
       continue
     if not known.law_broken and small.contract_broken:
       return small
-    # Past the bound is not enough: a distance near rounding would be printed
-    # with two equal probabilities.
-    enough = min(1e-2, 0.1 * known.distance)
+    enough = min(1e-2, 0.3 * known.distance)
     if known.law_broken and small.law_broken and small.distance >= enough:
       return small._replace(faults=known.faults)
   return known
+
+
+def _parts(known: Failure, passed: Iterable[Tree]) -> list[Tree]:
+  """Returns parts of a failing tree, the smallest first.
+
+  Each has the path to one node, all elder siblings on it, and perhaps one or
+  all children of the node. The last has all nodes that were offered.
+  """
+  tree = known.tree
+  if isinstance(tree, Adaptive):
+    return [tree_lib.from_parents([-1, 0, 0, 1])]
+  offered = {ROOT, *np.flatnonzero(known.nodes).tolist()}
+
+  def closed(nodes):
+    return _paths(tree, nodes)
+
+  sets = {closed(offered)}
+  for node in offered:
+    below = [c for c in tree.children[node].tolist() if c != NO_CHILD]
+    sets |= {closed([node]), closed([node, *below[:1]]), closed([node, *below])}
+  seen = [frozenset(), *(_paths(other, range(len(other))) for other in passed)]
+  sets = [x for x in sets if not any(x <= other for other in seen)]
+  sets = [x for x in sets if len(x) < len(tree) - 1]
+  sets.sort(key=lambda paths: (len(paths), sorted(paths)))
+  return [tree_lib.from_paths(paths) for paths in sets]
+
+
+def _paths(tree: Tree, nodes: Iterable[int]) -> frozenset[tuple[int, ...]]:
+  """Returns the paths of ranks to nodes, to all above them, and to elders."""
+  paths = set()
+  for node in nodes:
+    ranks = tree.rank[tree.paths[node]].tolist()[1 : tree.depth[node] + 1]
+    for depth, last in enumerate(ranks):
+      paths |= {(*ranks[:depth], rank) for rank in range(last + 1)}
+  return frozenset(paths)
 
 
 def _without_law(tree, settings, faults, method="not run", **fields) -> Check:
@@ -135,50 +189,114 @@ def _without_law(tree, settings, faults, method="not run", **fields) -> Check:
 
 
 def _check_rule(rule, proposal, tree, settings) -> Check:
-  """Certifies a rule whose shapes were checked, by enumeration if possible."""
-  exactly = enumerable(tree, proposal, settings)
-  V, dtype, count = settings.tokens(tree), settings.dtype, settings.drafts
-  if exactly:
-    rows = cases.num_contexts(V, tree.max_depth)
-    allowed = exact.tolerance(dtype)
-    run = exact.make_runner(rule, proposal, tree, dtype, V)
-  else:
-    rows, allowed = sampled.ROWS, sampled.SIGMAS
-    run = sampled.make_runner(rule, proposal, tree, dtype, count)
-  worlds = cases.generate(settings.seed, settings.cases, V, rows)
-  outcomes = [run(case, settings.seed + i) for i, case in enumerate(worlds)]
+  """Certifies a rule whose shapes were checked."""
+  V, dtype = settings.tokens(tree), settings.dtype
+  decide = exact.make_decider(rule, proposal, tree, dtype, V)
+  found = _enumerate(decide, proposal, tree, settings)
+  if found.failure or enumerable(tree, proposal, settings):
+    return found
+  return _sample(decide, proposal, tree, settings, found)
+
+
+def _enumerate(decide, proposal, tree, settings) -> Check:
+  """Certifies a rule on all drafts, or on all of worlds made for it."""
+  V, dtype = settings.tokens(tree), settings.dtype
+  whole = enumerable(tree, proposal, settings)
+  allowed = exact.tolerance(dtype)
+  contexts = cases.num_contexts(V, tree.max_depth)
+  worlds = cases.generate(settings.seed, settings.cases, V, contexts)
+  if not whole:
+    # All kinds with few tokens; then worlds that are made to reach a family.
+    families = tree.inner.tolist()
+    aims = [ROOT] * len(worlds) + families * 2
+    most = [_FEW] * len(worlds) + [_MANY] * len(families)
+    most += [_FEW] * len(families)
+    made = cases.generate(
+      settings.seed + 1, 2 * len(families), V, contexts, ["smooth"]
+    )
+    worlds = [
+      drafts.thin(i, tree, proposal, world, *aim)
+      for i, (world, *aim) in enumerate(
+        zip([*worlds, *made], aims, most, strict=True)
+      )
+    ]
+  outcomes = [exact.run(decide, tree, proposal, dtype, x) for x in worlds]
+  if not all(outcome.complete for outcome in outcomes):
+    return Check(method="", vocabulary=V)  # coins can only be tossed
   failures = [
     Failure(
       tree=tree,
-      case=case,
+      world=world,
       faults=outcome.faults,
-      law_broken=not outcome.error <= allowed,
+      law_broken=not outcome.distance <= allowed,
+      contexts=outcome.contexts,
       law=outcome.law,
       target=outcome.target,
+      nodes=outcome.nodes,
     )
-    for case, outcome in zip(worlds, outcomes, strict=True)
-    if outcome.faults or not outcome.error <= allowed
+    for world, outcome in zip(worlds, outcomes, strict=True)
+    if outcome.faults or not outcome.distance <= allowed
   ]
   if not failures and all(outcome.idle for outcome in outcomes):
     fault = "the tree's policy drafts nothing, whatever the laws"
     return _without_law(tree, settings, [fault], "exact")
   faults = _distinct(itertools.chain(*(x.faults for x in failures)))
   if not all(outcome.believed for outcome in outcomes):
-    # The law was enumerated from thresholds that are wrong.
+    # The distribution was computed from thresholds that are wrong.
     return _without_law(tree, settings, faults, "exact")
-  worst = float(np.max([outcome.error for outcome in outcomes]))
   failure = None
   if failures:
-    failure = max(failures, key=lambda x: (x.law_broken, bool(x.faults)))
-    failure = failure._replace(faults=faults, sigmas=None if exactly else worst)
+    failure = max(failures, key=_clearness)._replace(faults=faults)
   return Check(
-    method="exact" if exactly else f"{count} drafts",
+    method="exact",
     vocabulary=V,
     cases=len(outcomes),
-    distance=worst,
+    distance=float(np.max([outcome.distance for outcome in outcomes])),
     allowed=allowed,
     length=float(np.mean([outcome.length for outcome in outcomes])),
-    sampled=0 if exactly else count * len(outcomes),
+    failure=failure,
+  )
+
+
+def _clearness(failure: Failure):
+  """Orders failures: few nodes and contexts, and a large distance."""
+  size = failure.nodes.sum() + len(failure.contexts)
+  return failure.law_broken, bool(failure.faults), failure.distance / size
+
+
+def _sample(decide, proposal, tree, settings, found: Check) -> Check:
+  """Adds a test on sampled drafts to what was found by enumeration."""
+  V, dtype = found.vocabulary, settings.dtype
+  count = max(2, settings.drafts // sampled.WORLDS)
+  worlds = cases.generate(
+    settings.seed, sampled.WORLDS, V, cases.ROWS, ["mixed", cases.CLOSE]
+  )
+  samples = [
+    sampled.estimate(decide, tree, proposal, world, dtype, count, i)
+    for i, world in enumerate(worlds, settings.seed)
+  ]
+  sigmas = float(np.max([sample.sigmas for sample in samples]))
+  faults = _distinct(itertools.chain(*(sample.faults for sample in samples)))
+  broken = not sigmas <= sampled.SIGMAS
+  failure = None
+  if broken or faults:
+    world, sample = max(
+      zip(worlds, samples, strict=True), key=lambda pair: pair[1].sigmas
+    )
+    failure = Failure(
+      tree=tree,
+      faults=faults,
+      law_broken=broken,
+      sigmas=sigmas,
+      world=world,
+      law=sample.law,
+      target=sample.target,
+    )
+  return found._replace(
+    length=float(np.mean([sample.length for sample in samples])),
+    sampled=count * len(samples),
+    sigmas=sigmas,
+    bound=max(sample.bound for sample in samples),
     failure=failure,
   )
 

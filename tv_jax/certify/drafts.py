@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from tv_jax.certify import compiling
-from tv_jax.certify.cases import below
+from tv_jax.certify.cases import World, below
 from tv_jax.drafting import adaptive
 from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import NO_PARENT, ROOT, Adaptive, Topology, Tree
@@ -89,18 +89,23 @@ def count_outcomes(tree: Tree | Adaptive, proposal: Proposal, V: int) -> int:
 
 
 def enumerate_drafts(
-  tree: Tree | Adaptive, proposal: Proposal, q: np.ndarray
-) -> Drafts:
-  """Returns all outcomes of drafting.
+  tree: Tree | Adaptive,
+  proposal: Proposal,
+  q: np.ndarray,
+  most: float = math.inf,
+) -> Drafts | None:
+  """Returns all outcomes of drafting; None if there are more than `most`.
 
-  An adaptive tree is shaped by the engine's own functions, level by level; what
-  is drawn in between is enumerated.
+  The engine's own functions shape an adaptive tree, level by level. The draws
+  in between are enumerated.
 
   Args:
-    tree: What is drafted.
-    proposal: How.
-    q: [contexts, V] the draft's laws.
+    tree: The tree.
+    proposal: How siblings are drawn.
+    q: [R, V] the draft's distribution after each context; see `cases`.
+    most: Number of outcomes at which the enumeration gives up.
   """
+  ways = functools.cache(lambda row, k: siblings_of(proposal, q[row], k))
   shape = tree if isinstance(tree, Adaptive) else None
   parent = tree.parent if isinstance(tree, Tree) else [NO_PARENT] * len(tree)
   grown = {
@@ -115,21 +120,95 @@ def enumerate_drafts(
   for depth, (above, level) in enumerate(itertools.pairwise(tree.levels), 1):
     over, below_it = (slice(x.start, x.stop) for x in (above, level))
     if shape:
-      context = grown["context"][:, over]
-      seen = q[context], grown["worth"][:, over]
+      row = grown["context"][:, over] % len(q)
+      seen = q[row], grown["worth"][:, over]
       chosen = compiling.in_pieces(_chooser(shape, depth), None, *seen)
       grown["fault"] |= chosen.fault
       place = chosen.above + above.start
       grown["parent"][:, below_it] = np.where(chosen.exists, place, NO_PARENT)
       grown["worth"][:, below_it] = chosen.worth
     for node in above:
-      grown = _with_children(grown, node, below_it, proposal, q)
+      grown = _with_children(grown, node, below_it, ways, q)
+      if len(grown["chance"]) > most:
+        return None
   grown["tokens"][:, ROOT] = 0
   drafts = Drafts(grown["tokens"], grown["context"], grown["chance"])
   if not shape:
     return drafts
   topology = compiling.in_pieces(topologies(shape), None, grown["parent"])
   return drafts._replace(topology=topology, fault=grown["fault"])
+
+
+def thin(
+  seed: int,
+  tree: Tree,
+  proposal: Proposal,
+  world: World,
+  target: int,
+  most: int,
+) -> World:
+  """Returns a world whose q has few tokens, so that drafts can be enumerated.
+
+  After most contexts q keeps a single token. After a random part of them it
+  keeps more: after as many of those that were tried as allow at most `most`
+  drafts. If the target is not the root, the world is made to reach its family:
+  q keeps what it takes to draw one path to it, p is large and q small on that
+  path, and p is large on the tokens that q keeps elsewhere.
+  """
+  rng, (R, V) = np.random.default_rng(seed), world.q.shape
+  order = np.where(world.q > 0, rng.random((R, V)), 2).argsort(axis=1)
+  widest = tree.max_children + 1
+  extra, chosen = rng.integers(2, widest + 1, R), rng.random(R)
+  share, cut = 0.6, widest
+  while True:
+    size, context, path = np.where(chosen < share, extra, 1), ROOT, []
+    for node in tree.paths[target][1 : tree.depth[target] + 1]:
+      row, needed = context % R, int(min(cut, tree.rank[node] + 1))
+      size[row] = needed
+      path.append((row, int(order[row, needed - 1])))
+      context = below(context, path[-1][1], V)
+    size[context % R] = min(cut, tree.num_children[target] + 1)
+    kept = order.argsort(axis=1) < size[:, None]
+    q, p = np.where(kept, world.q, 0), world.p
+    if target != ROOT:
+      p = 0.2 * p + 0.8 * _normal(np.where(kept, rng.random((R, V)), 0))
+      for row, token in path:
+        p[row, token], q[row, token] = 1, q[row].sum() / 8
+    q = _normal(q)
+    if enumerate_drafts(tree, proposal, q, most) is not None:
+      return world._replace(p=_normal(p), q=q)
+    share *= 0.6
+    cut = max(1, cut - (share < 0.01))
+
+
+def _normal(rows):
+  return rows / rows.sum(axis=1, keepdims=True)
+
+
+def draw_drafts(
+  tree: Tree, proposal: Proposal, q: np.ndarray, count: int, seed: int
+) -> Drafts:
+  """Draws drafts by the proposal's own `draw`."""
+  tokens = np.full((count, len(tree)), INVALID, np.int32)
+  context = np.zeros((count, len(tree)), int)
+  tokens[:, ROOT] = 0
+  key = jax.random.key(seed)
+  for node in tree.inner:
+    k = int(tree.num_children[node])
+    keys = jax.random.split(jax.random.fold_in(key, int(node)), count)
+    drawn = _drawer(proposal, k)(keys, q[context[:, node] % len(q)])
+    dead = tokens[:, [node]] == INVALID
+    drawn = np.where(dead, INVALID, np.asarray(drawn))
+    children = tree.children[node, :k]
+    tokens[:, children] = drawn
+    after = below(context[:, [node]], drawn, q.shape[1])
+    context[:, children] = np.where(drawn == INVALID, 0, after)
+  return Drafts(tokens, context, np.full(count, 1 / count))
+
+
+@functools.lru_cache(maxsize=64)
+def _drawer(proposal, k):
+  return compiling.jit(jax.vmap(lambda key, q: proposal.draw(key, q, k)))
 
 
 @functools.cache
@@ -144,7 +223,7 @@ def topologies(shape: Adaptive) -> Callable[[np.ndarray], Topology]:
   return compiling.jit(jax.vmap(functools.partial(adaptive.topology, shape)))
 
 
-def _with_children(grown: dict, node: int, level: slice, proposal, q) -> dict:
+def _with_children(grown: dict, node: int, level: slice, ways, q) -> dict:
   """Returns the outcomes with each way to draw the children of a node."""
   V = q.shape[1]
   children = grown["parent"][:, level] == node
@@ -157,7 +236,7 @@ def _with_children(grown: dict, node: int, level: slice, proposal, q) -> dict:
   parts = [{name: array[count == 0] for name, array in grown.items()}]
   for context, k in np.unique(kinds[count > 0], axis=0):
     chosen = np.flatnonzero((kinds == (context, k)).all(axis=1))
-    drawn, chances, _ = siblings_of(proposal, q[context], int(k))
+    drawn, chances, _ = ways(int(context) % len(q), int(k))
     row = np.repeat(chosen, len(drawn))
     part = {name: array[row] for name, array in grown.items()}
     places = np.arange(len(row))[:, None], first[row][:, None] + np.arange(k)

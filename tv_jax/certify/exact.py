@@ -1,17 +1,25 @@
-"""The exact law of what a rule puts out, by enumeration.
+"""The exact distribution of a rule's output, on given drafts.
 
-Axes: O outcomes of drafting, E patterns of coins, N nodes, V vocabulary.
+Axes: O drafts, E patterns of coins, N nodes, U contexts, V vocabulary.
 
-Every draft, and on each draft every pattern of coins in {0, just under 1}: a
-coin of 0 passes any threshold above 0, a coin just under 1 passes only a
-threshold of 1. A pattern's weight is the product of a or 1 - a over the coins
-that were compared with thresholds a, and of one half over the others, so no
-order of comparing need be known. The thresholds come from `Decision.accept`,
-which is not believed but probed: each pattern is run again with every compared
-coin moved to its threshold's edge, and again with each anywhere on its side and
-all other coins anywhere; neither may change anything.
+Each draft is decided with several patterns of coins in {0, just under 1}. A
+coin of 0 passes any threshold above 0. A coin just under 1 passes only a
+threshold of 1. Small trees take all patterns. Larger ones take one for each
+node: the coins on the path to it are 0. This reaches every outcome of a rule
+that offers nodes in any order with children before parents, or goes down.
+
+Two patterns have the same path if the same coins were compared and came out
+alike. The probability of a path is the product of a or 1 - a over the
+thresholds a of these coins. The patterns of one path share it, so no order of
+comparing need be known, and the paths of a draft must sum to 1.
+
+The thresholds come from `Decision.accept`, which is not believed but probed:
+each pattern is run again with every compared coin moved to its threshold's
+edge, and again with each anywhere on its side and all other coins anywhere.
+Neither may change anything.
 """
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import NamedTuple, cast
@@ -19,48 +27,130 @@ from typing import NamedTuple, cast
 import jax
 import numpy as np
 
-from tv_jax.certify import cases as cases_lib
-from tv_jax.certify import compiling
+from tv_jax.certify import cases, compiling
 from tv_jax.certify import drafts as drafts_lib
+from tv_jax.certify.cases import World
+from tv_jax.certify.drafts import Drafts
 from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import ROOT, Adaptive, Tree
 from tv_jax.verifiers import NOT_OFFERED, Shape, Verifier
 
 _BATCH = 1 << 14  # decisions of one compiled call
+_SMALL = 6  # nodes of a tree on which all patterns of coins are tried
+# Drafts of one compiled call where their number differs from world to world.
+_FEW = 64
 
 
 class Outcome(NamedTuple):
-  """What a rule does to one case, on all drafts or on sampled ones."""
+  """A rule's output in one world, over all drafts.
 
-  law: np.ndarray  # [V ** n] of the output's first n tokens: depth + 1, or 2
-  target: np.ndarray  # the same under the target
-  length: float  # expected tokens gained in a cycle
-  faults: tuple[str, ...]  # what of the contract is broken
-  idle: bool = False  # whether a policy drafted nothing at all
-  believed: bool = True  # whether `accept` decides, as the exact law takes it
-  sigmas: float | None = None  # the largest deviation, if sampled
+  Attributes:
+    contexts: [U] the contexts that are drafted.
+    law: [U, V] probability that the output begins with a context and then a
+      token; 0 where these make another drafted context.
+    target: [U, V] the same under the target.
+    length: Expected tokens of a cycle.
+    faults: Breaches of the contract, in words.
+    nodes: [N] whether a node was offered with a chance above 0.
+    idle: Whether a tree's policy drafted nothing at all.
+    believed: Whether the thresholds in `accept` decide, as `law` assumes.
+    complete: Whether the patterns that were tried reach all outcomes.
+  """
+
+  contexts: np.ndarray
+  law: np.ndarray
+  target: np.ndarray
+  length: float
+  faults: tuple[str, ...]
+  nodes: np.ndarray
+  idle: bool = False
+  believed: bool = True
+  complete: bool = True
 
   @property
   def distance(self) -> float:
-    """Total variation between the rule's law and the target's."""
+    """Total variation between the output's distribution and the target's."""
     return 0.5 * float(np.abs(self.law - self.target).sum())
 
-  @property
-  def error(self) -> float:
-    """Returns what is to be small: the distance, or a sample's deviation."""
-    return self.distance if self.sigmas is None else self.sigmas
 
-
-class _Decided(NamedTuple):
-  """Decisions over drafts and all patterns, and whether probes agreed."""
+class Decided(NamedTuple):
+  """Decisions on drafts, for each pattern of coins."""
 
   node: np.ndarray  # [O, E]
   residual: np.ndarray  # [O, E, V]
   accept: np.ndarray  # [O, E, N]
   fault: np.ndarray  # [O, E]
-  honest: np.ndarray  # [O, E] whether coins at their edges change nothing
-  closed: np.ndarray  # [O, E] whether nothing but the thresholds matters
   stop: np.ndarray | None  # [O, N] the rule's own stop law, if it has one
+  # Whether coins at their thresholds' edges change nothing, and whether
+  # nothing but the thresholds matters; None: not probed.
+  honest: np.ndarray | None = None  # [O, E]
+  closed: np.ndarray | None = None  # [O, E]
+
+
+def coins_of(tree: Tree | Adaptive, dtype: type) -> np.ndarray:
+  """Returns the patterns of coins [E, N] that are tried on a tree."""
+  high = np.nextafter(dtype(1), dtype(0))
+  if _all_patterns(tree):
+    every = itertools.product((0, high), repeat=len(tree) - 1)
+    return np.array([(high, *rest) for rest in every], dtype)
+  patterns = np.where(tree.ancestors, 0, high)
+  patterns[:, ROOT] = high
+  return patterns.astype(dtype)
+
+
+def _all_patterns(tree):
+  return isinstance(tree, Adaptive) or len(tree) <= _SMALL
+
+
+def make_decider(
+  verifier: Verifier,
+  proposal: Proposal,
+  tree: Tree | Adaptive,
+  dtype: type,
+  V: int,
+) -> Callable[..., Decided]:
+  """Makes a function of a world, drafts and coins; compiled once.
+
+  Its coins are [O, E, N], or None for `coins_of`, with probes of `accept`.
+  """
+  patterns = coins_of(tree, dtype)
+  outcomes = drafts_lib.count_outcomes(tree, proposal, V)
+  outcomes = outcomes if _all_patterns(tree) else min(outcomes, _FEW)
+  chunk = max(1, min(outcomes, _BATCH // len(patterns)))
+
+  def decide(topology, tokens, q, p, eta):
+    draft = cast(Shape, topology or tree), proposal, tokens, q, p
+    decision = jax.vmap(lambda coins: verifier.decide(*draft, coins))(eta)
+    stop = verifier.stop_law(*draft) if verifier.offers else None
+    return *(getattr(decision, x) for x in Decided._fields[:4]), stop
+
+  compiled = compiling.jit(jax.vmap(decide))
+
+  def run(world: World, drafts: Drafts, coins=None) -> Decided:
+    p, q = (rows.astype(dtype) for rows in (world.p, world.q))
+    probed = coins is None
+    shape = len(drafts.tokens), *patterns.shape
+    coins = np.broadcast_to(patterns, shape) if coins is None else coins
+
+    def on_drafts(topology, tokens, rows, eta):
+      draft = topology, tokens, q[rows], p[rows]
+
+      def at(eta):
+        return Decided(*jax.tree.map(np.asarray, compiled(*draft, eta)))
+
+      first = at(eta)
+      if not probed:
+        return first
+      edge = at(_at_the_edge(eta, first.accept))
+      side = at(_on_its_side(eta, first.accept, patterns.max()))
+      return first._replace(
+        honest=_same(first[:4], edge[:4]), closed=_same(first[:4], side[:4])
+      )
+
+    every = drafts.topology, drafts.tokens, drafts.context % len(p), coins
+    return compiling.in_pieces(on_drafts, chunk, *every)
+
+  return run
 
 
 def make_runner(
@@ -69,51 +159,25 @@ def make_runner(
   tree: Tree | Adaptive,
   dtype: type,
   V: int,
-) -> Callable[..., Outcome]:
-  """Makes a function that certifies one case on this tree; compiled once."""
-  high = np.nextafter(dtype(1), dtype(0))
-  coins = itertools.product((0, high), repeat=len(tree) - 1)
-  patterns = np.array([(high, *rest) for rest in coins], dtype)
-  outcomes = drafts_lib.count_outcomes(tree, proposal, V)
-  chunk = max(1, min(outcomes, _BATCH // len(patterns)))
+) -> Callable[[World], Outcome]:
+  """Makes a function of a world; compiled once. It enumerates all drafts."""
+  decide = make_decider(verifier, proposal, tree, dtype, V)
+  return functools.partial(run, decide, tree, proposal, dtype)
 
-  def decide(topology, *draft):
-    return verifier.decide(cast(Shape, topology or tree), proposal, *draft)
 
-  def stop_law(topology, *draft):
-    return verifier.stop_law(cast(Shape, topology or tree), proposal, *draft)
-
-  each_pattern = jax.vmap(decide, in_axes=(None, None, None, None, 0))
-  compiled = compiling.jit(jax.vmap(each_pattern))
-  stops = compiling.jit(jax.vmap(stop_law)) if verifier.offers else None
-
-  def run(case: cases_lib.Case, seed: int = 0) -> Outcome:
-    del seed  # nothing is drawn
-    p, q = (laws.astype(dtype) for laws in (case.p, case.q))
-    drafts = drafts_lib.enumerate_drafts(tree, proposal, q.astype(float))
-
-    def on_drafts(topology, tokens, rows):
-      draft = topology, tokens, q[rows], p[rows]
-
-      def at(eta):
-        decision = compiled(*draft, eta)
-        names = "node", "residual", "accept", "fault"
-        return [np.asarray(getattr(decision, name)) for name in names]
-
-      eta = np.broadcast_to(patterns, (len(tokens), *patterns.shape))
-      first = at(eta)
-      return _Decided(
-        *first,
-        honest=_same(first, at(_at_the_edge(eta, first[2]))),
-        closed=_same(first, at(_on_its_side(eta, first[2], high))),
-        stop=stops and stops(*draft),
-      )
-
-    every = drafts.topology, drafts.tokens, drafts.context
-    decided = compiling.in_pieces(on_drafts, chunk, *every)
-    return _judge(tree, drafts, decided, patterns == 0, p)
-
-  return run
+def run(
+  decide: Callable[..., Decided],
+  tree: Tree | Adaptive,
+  proposal: Proposal,
+  dtype: type,
+  world: World,
+) -> Outcome:
+  """Runs what `make_decider` made on all drafts of a world."""
+  p, q = (rows.astype(dtype).astype(float) for rows in (world.p, world.q))
+  drafts = drafts_lib.enumerate_drafts(tree, proposal, q)
+  assert drafts is not None
+  low = coins_of(tree, dtype) == 0
+  return _judge(tree, drafts, decide(world, drafts), low, p)
 
 
 def _at_the_edge(eta, accept):
@@ -148,19 +212,36 @@ def _same(first, second):
   return np.logical_and.reduce(same)
 
 
+def weights_of(accept: np.ndarray, low: np.ndarray) -> np.ndarray:
+  """Returns the probability [O, E] of each pattern's path, shared by its likes.
+
+  Args:
+    accept: [O, E, N] the thresholds, float64.
+    low: [E, N] whether a coin is 0.
+  """
+  compared = accept != NOT_OFFERED
+  compared[..., ROOT] = False
+  factor = np.where(compared, np.where(low, accept, 1 - accept), 1)
+  path = np.where(compared, 1 + low, 0)
+  numbers = np.random.default_rng(0).integers(1 << 60, size=accept.shape[-1])
+  path = path @ numbers  # one number for each path; overflow does no harm
+  likes = (path[:, :, None] == path[:, None, :]).sum(axis=-1)
+  return factor.prod(axis=-1) / likes
+
+
 def _judge(tree, drafts, decided, low, p) -> Outcome:
-  """Returns the output's law, and what else is wrong with the decisions."""
-  depth, V = tree.max_depth, p.shape[1]
-  p, residual = p.astype(float), decided.residual.astype(float)
-  accept = decided.accept.astype(float)
+  """Returns the output's distribution, and all faults of the decisions."""
+  residual, accept = (
+    array.astype(float) for array in (decided.residual, decided.accept)
+  )
   offered = accept != NOT_OFFERED
-  factor = np.where(offered, np.where(low, accept, 1 - accept), 0.5)
-  factor[..., ROOT] = 1
-  weight = factor.prod(axis=-1)  # [O, E]
+  weight = weights_of(accept, low)
   live, sums = weight > 0, weight.sum(axis=1)
   odd = np.isnan(accept) | (offered & ((accept < 0) | (accept > 1)))
   node = np.clip(decided.node, 0, len(tree) - 1)
   worst = sums[abs(sums - 1).argmax()]
+  off = not odd.any() and abs(worst - 1) > tolerance(np.float64)
+  every_pattern = _all_patterns(tree)
   lies = {
     "accept holds what is no probability": odd,
     "node is not a node of the tree": live & (node != decided.node),
@@ -169,7 +250,7 @@ def _judge(tree, drafts, decided, low, p) -> Outcome:
     "accept hides something: more than its thresholds decides": live
     & ~decided.closed,
     f"accept contradicts itself: a draft's paths have chance {worst:.6g}": (
-      not odd.any() and abs(worst - 1) > tolerance(np.float64)
+      off and every_pattern
     ),
   }
   outcome = np.arange(len(node))[:, None]
@@ -177,11 +258,9 @@ def _judge(tree, drafts, decided, low, p) -> Outcome:
   np.add.at(nodes, (outcome, node), weight)
   stop = nodes if decided.stop is None else decided.stop
   gap = np.nan_to_num(abs(stop - nodes), nan=1.0).max()
-  at_node = np.take_along_axis(accept, node[..., None], -1)[..., 0]
   tokens = np.take_along_axis(drafts.tokens, node, axis=1)
   faults = {
-    # Whatever the path's weight, which such a coin makes 0.
-    "a node is accepted with threshold 0": (node != ROOT) & (at_node == 0),
+    "a node is accepted with threshold 0": accepted_at_zero(node, accept),
     "a node that could not be drawn (INVALID) is accepted": live
     & (tokens == INVALID),
     "residual is no law": live & improper(residual),
@@ -191,27 +270,53 @@ def _judge(tree, drafts, decided, low, p) -> Outcome:
       gap > tolerance(decided.accept.dtype)
     ),
   }
-  # What the output begins with: the accepted path and the bonus token, ..
   weight = weight * drafts.chance[:, None] * (tokens != INVALID)
-  begun = np.zeros(p.shape)
   context = drafts.context[outcome, node]
-  np.add.at(begun, context, weight[..., None] * residual)
-  # .. and from there on what the target says.
-  ours, target = np.zeros(1), np.ones(1)
-  for level in range(depth + 1):
-    first = cases_lib.num_contexts(V, level - 1) if level else 0
-    level = slice(first, cases_lib.num_contexts(V, level))
-    ours = (ours[:, None] * p[level] + begun[level]).ravel()
-    target = (target[:, None] * p[level]).ravel()
-  every = (lies | faults).items()
+  law = _output(drafts.context, context, weight, residual, p)
+  some = (offered & (accept > 0) & live[..., None]).any(axis=(0, 1))
   return Outcome(
-    law=ours,
-    target=target,
+    *law,
     length=float((drafts.chance @ nodes) @ (tree.depth + 1.0)),
-    faults=tuple(text for text, wrong in every if np.any(wrong)),
+    faults=tuple(x for x, wrong in (lies | faults).items() if np.any(wrong)),
+    nodes=some,
     idle=drafts.topology is not None and (drafts.tokens[:, 1:] < 0).all(),
     believed=not any(map(np.any, lies.values())),
+    complete=every_pattern or not off,
   )
+
+
+def _output(drafted, context, weight, residual, p):
+  """Returns the contexts [U], the output's distribution and the target's.
+
+  Args:
+    drafted: [O, N] the contexts of all nodes.
+    context: [O, E] that of the accepted node.
+    weight: [O, E] probability of a draft and a path.
+    residual: [O, E, V] distribution of the bonus token.
+    p: [R, V] the target's distributions.
+  """
+  V, contexts = p.shape[1], np.unique(drafted)  # parents first
+  p = p[contexts % len(p)]
+  begun = np.zeros(p.shape)  # the cycle ends here, and with this token
+  place = np.searchsorted(contexts, context)
+  np.add.at(begun, place, weight[..., None] * residual)
+  below = cases.below(contexts[:, None], np.arange(V), V)
+  inner = np.isin(below, contexts)
+  ours, target = np.zeros(len(contexts)), np.ones(len(contexts))
+  for i, child in enumerate(contexts.tolist()[1:], 1):
+    # Outputs that ended before go on as the target does.
+    parent = np.searchsorted(contexts, (child - 1) // V)
+    token = (child - 1) % V
+    ours[i] = ours[parent] * p[parent, token] + begun[parent, token]
+    target[i] = target[parent] * p[parent, token]
+  ours, target = ours[:, None] * p + begun, target[:, None] * p
+  return contexts, np.where(inner, 0, ours), np.where(inner, 0, target)
+
+
+def accepted_at_zero(node: np.ndarray, accept: np.ndarray) -> np.ndarray:
+  """Returns where [O, E] a node is accepted whose threshold is 0."""
+  at_node = np.take_along_axis(accept, node[..., None], -1)[..., 0]
+  return (node != ROOT) & (at_node == 0)
 
 
 def improper(residual: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ import numpy as np
 from scipy import special
 
 from tv_jax.certify import cases, compiling, drafts, exact, words
-from tv_jax.certify.report import ProposalCheck, Settings
+from tv_jax.certify.findings import ProposalCheck, Settings
 from tv_jax.edge import names
 from tv_jax.engine import contract
 from tv_jax.proposals import INVALID, Proposal

@@ -1,149 +1,161 @@
-"""The check for trees too large to enumerate: sampled drafts, tossed coins.
+"""The test on sampled drafts, for trees with too many to enumerate.
 
-Axes: S drafts, N nodes, V vocabulary, R contexts, F functions.
+Only the drafts are drawn, by the proposal's own `draw`. Given a draft, the
+distribution of the accepted node and of the bonus token are known exactly, and
+so is the distribution of the output. Averaged over drafts it must be the
+target's within 5 standard errors: that of the first two tokens, and at every
+depth the mean of some functions of the next token, each less its mean under the
+target. A rule whose paths are not reached by `exact.coins_of` gets random coins
+instead, as many for each draft.
 
-Drafts are drawn by the proposal's own `draw`, and the rule's coins are tossed.
-The output's first two tokens, averaged over drafts, must have the target's law
-within 5 standard errors; and, at every depth, given what was put out before, a
-token's law is the target's, so that any function of it, less its mean under the
-target, must average to 0. Of the bonus token its law is taken, not a draw. A
-rule that has a closed form (`stop_law`) must have the lengths that this says.
-
-Laws are functions of the context: its number, as `cases` has it, modulo R.
+Axes: S drafts, E coins, N nodes, V vocabulary, F functions.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from tv_jax.certify import compiling, exact
-from tv_jax.certify.cases import Case, below
-from tv_jax.certify.exact import Outcome
+from tv_jax.certify import drafts as drafts_lib
+from tv_jax.certify import exact
+from tv_jax.certify.cases import World, below
+from tv_jax.certify.exact import Decided
 from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import ROOT, Tree
-from tv_jax.verifiers import Verifier
 
-SIGMAS = 5.0
-ROWS = 257  # R
-# Random functions of a token that are averaged at every depth.
-_SIGNS = 8
+SIGMAS, WORLDS = 5.0, 2
+_SIGNS = 4  # random functions
+_RISK = 0.05  # of a bound on the total variation, over all worlds
 
 
-def make_runner(
-  verifier: Verifier, proposal: Proposal, tree: Tree, dtype: type, count: int
-) -> Callable[[Case, int], Outcome]:
-  """Makes a function of a case and a seed that samples it; compiled once."""
-  length = tree.depth.astype(dtype) + 1
+class Sample(NamedTuple):
+  """A rule's output in one world, over sampled drafts."""
 
-  def draft(key, p, q, gain):
-    """Drafts, decides, and looks at what is put out."""
-    draws, coins = jax.random.split(key)
-    tokens, rows = _draw(draws, tree, proposal, q)
-    laws = tree, proposal, tokens, q[rows], p[rows]
-    eta = jax.random.uniform(coins, tokens.shape, dtype)
-    decision = verifier.decide(*laws, eta)
-    outside = (decision.node < 0) | (decision.node >= len(tree))
-    node = jnp.where(outside, ROOT, decision.node)
-    stop = jax.nn.one_hot(node, len(tree), dtype=dtype)
-    stop = verifier.stop_law(*laws) if verifier.offers else stop
-    expected = stop @ length
-    law, off = _output(tree, node, decision.residual, tokens, rows, p, gain)
-    return {
-      "law": law,
-      "off": off,
-      "residual": decision.residual,
-      "length": expected,
-      "more": jnp.asarray(length)[node] - expected,
-      "variance": jnp.maximum(stop @ length**2 - expected**2, 0),
-      "faults": {
-        "fault is raised on sound laws": decision.fault,
-        "node is not a node of the tree": outside,
-        "a node that could not be drawn (INVALID) is accepted": (
-          tokens[node] == INVALID
-        ),
-      },
-    }
-
-  drafts = compiling.jit(jax.vmap(draft, (0, None, None, None)))
-  batch = min(count, max(1, (1 << 22) // (len(tree) * 64)))
-
-  def run(case: Case, seed: int) -> Outcome:
-    p, q = (laws.astype(dtype) for laws in (case.p, case.q))
-    rng = np.random.default_rng(0)
-    signs = rng.choice([-1.0, 1.0], size=(*p.shape, _SIGNS))
-    gain = (signs - np.einsum("rv,rvf->rf", p, signs)[:, None]).astype(dtype)
-    keys = jax.random.split(jax.random.key(seed), count)
-    seen = compiling.in_pieces(
-      lambda keys: drafts(keys, p, q, gain), batch, keys
-    )
-    after = p[below(0, np.arange(p.shape[1]), p.shape[1]) % ROWS].astype(float)
-    target = p[0].astype(float)[:, None] * after
-    # An event too rare to be seen shows no variance: 5 times this allows for
-    # one that 15 draws in `count` would be expected to show.
-    laws, off = (seen[name].astype(float) for name in ("law", "off"))
-    sigmas = [
-      np.abs(values.mean(axis=0) - mean)
-      / (values.std(axis=0, ddof=1) / count**0.5 + rare / count)
-      for values, mean, rare in ((laws, target, 3), (off, 0.0, 6))
-    ]
-    more, variance = (seen[x].sum(dtype=float) for x in ("more", "variance"))
-    more = abs(more) / (variance**0.5 + 1)
-    faults = {text: rows.any() for text, rows in seen["faults"].items()} | {
-      "residual is no law": exact.improper(seen["residual"]).any(),
-      f"stop_law is {more:.1f} sigma from the decisions": not more <= SIGMAS,
-    }
-    return Outcome(
-      law=laws.mean(axis=0).ravel(),
-      target=target.ravel(),
-      length=float(seen["length"].mean(dtype=float)),
-      faults=tuple(text for text, wrong in faults.items() if wrong),
-      sigmas=float(np.max([x.max() for x in sigmas])),
-    )
-
-  return run
+  sigmas: float  # the largest deviation in standard errors
+  bound: float  # of the total variation of the first two tokens, at 95 %
+  length: float
+  faults: tuple[str, ...]
+  law: np.ndarray  # [V, V] of the first two tokens
+  target: np.ndarray  # [V, V]
 
 
-def _draw(key, tree: Tree, proposal: Proposal, q):
-  """Draws a tree: tokens [N], and the context [N] of each node."""
-  tokens = jnp.full(len(tree), INVALID, jnp.int32)
-  rows, V = jnp.zeros(len(tree), jnp.int32), q.shape[1]
-  families = tree.num_children
-  for level in map(np.array, tree.levels[:-1]):
-    for k in {*families[level].tolist()} - {0}:
-      nodes = level[families[level] == k]
-      keys = jax.random.split(
-        jax.random.fold_in(key, int(nodes[0])), len(nodes)
-      )
-      drawn = jax.vmap(lambda key, law, k=k: proposal.draw(key, law, k))(
-        keys, q[rows[nodes]]
-      )
-      dead = (tokens[nodes] == INVALID) & (nodes != ROOT)
-      drawn = jnp.where(dead[:, None], INVALID, drawn)
-      children = tree.children[nodes, :k]
-      tokens = tokens.at[children].set(drawn)
-      context = below(rows[nodes][:, None], drawn, V) % ROWS
-      rows = rows.at[children].set(context)
-  return tokens.at[ROOT].set(0), rows
+def estimate(
+  decide: Callable[..., Decided],
+  tree: Tree,
+  proposal: Proposal,
+  world: World,
+  dtype: type,
+  count: int,
+  seed: int,
+) -> Sample:
+  """Tests a rule in one world.
 
-
-def _output(tree, node, residual, tokens, rows, p, gain):
-  """Looks at the tokens that are put out.
-
-  Returns:
-    [V, V] the law of the first two, and [D + 1, F] random functions of each
-    token less their means: 0 beyond the bonus token, whose own is averaged over
-    its law.
+  Args:
+    decide: What `exact.make_decider` returned for the rule.
+    tree: The tree.
+    proposal: How siblings are drawn.
+    world: The world.
+    dtype: In which the rule computes.
+    count: Number of drafts.
+    seed: Of the drafts.
   """
-  depth, V, laws, surprise = jnp.asarray(tree.depth)[node], p.shape[1], [], []
-  path = jnp.asarray(tree.paths)[node]
-  for level in range(tree.max_depth + 1):
-    token = tokens[path[min(level + 1, tree.max_depth)]]
-    passed = jax.nn.one_hot(token, V, dtype=p.dtype)
-    law = jnp.where(depth > level, passed, jnp.zeros_like(residual))
-    laws.append(jnp.where(depth == level, residual, law))
-    surprise.append(laws[-1] @ gain[rows[path[level]]])
-  after = p[below(0, np.arange(V), V) % ROWS]
-  second = jnp.where(depth == 0, after, laws[1][None])
-  return laws[0][:, None] * second, jnp.stack(surprise)
+  p, q = (rows.astype(dtype).astype(float) for rows in (world.p, world.q))
+  drafts = drafts_lib.draw_drafts(tree, proposal, q.astype(dtype), count, seed)
+
+  ends, faults = _ends(decide, tree, drafts, world, dtype)
+  law, target = _first_two(tree, drafts, ends, p)
+  off = _surprise(tree, drafts, ends, p, q)
+  error = law.std(axis=0, ddof=1).sum() / count**0.5
+  distance = abs(law.mean(axis=0) - target).sum()
+  # An event too rare to be seen shows no variance: 5 times this allows for one
+  # that 15 draws in `count` would be expected to show.
+  sigmas = [
+    np.abs(values.mean(axis=0) - mean)
+    / (values.std(axis=0, ddof=1) / count**0.5 + rare / count)
+    for values, mean, rare in ((law, target, 3), (off, 0.0, 6))
+  ]
+  return Sample(
+    sigmas=float(np.max([x.max() for x in sigmas])),
+    bound=(distance + error) / 2
+    + (np.log(WORLDS / _RISK) / (2 * count)) ** 0.5,
+    length=float((ends.sum(axis=2) @ (tree.depth + 1.0)).mean()),
+    faults=faults,
+    law=law.mean(axis=0),
+    target=target,
+  )
+
+
+def _ends(decide, tree, drafts, world, dtype):
+  """Returns the probability [S, N, V] of each end of a cycle, and all faults.
+
+  An end is the accepted node and the bonus token.
+  """
+  count = len(drafts.tokens)
+  coins = exact.coins_of(tree, dtype)
+  low = coins == 0
+  coins = np.broadcast_to(coins, (count, *coins.shape))
+  made = decide(world, drafts, coins)
+  weight = exact.weights_of(made.accept.astype(float), low)
+  tossed = (abs(weight.sum(axis=1) - 1) > exact.tolerance(np.float64)).any()
+  if tossed:
+    coins = np.random.default_rng(0).random(coins.shape).astype(dtype)
+    made = decide(world, drafts, coins)
+    weight = np.full(made.node.shape, 1 / made.node.shape[1])
+  node = np.clip(made.node, 0, len(tree) - 1)
+  ends = np.zeros((*drafts.tokens.shape, made.residual.shape[-1]))
+  draft = np.arange(count)[:, None]
+  np.add.at(ends, (draft, node), weight[..., None] * made.residual)
+  live = weight > 0
+  gap = 0.0
+  if made.stop is not None and not tossed:
+    gap = abs(made.stop - ends.sum(axis=2)).max()
+  tokens = np.take_along_axis(drafts.tokens, node, axis=1)
+  faults = {
+    "node is not a node of the tree": node != made.node,
+    "a node that could not be drawn (INVALID) is accepted": tokens == INVALID,
+    "residual is no law": exact.improper(made.residual.astype(float)),
+    "fault is raised on sound laws": made.fault,
+    f"stop_law differs from the decisions by {gap:.1e}": (
+      not gap <= 10 * exact.tolerance(dtype)
+    ),
+  }
+  return ends, tuple(x for x, wrong in faults.items() if np.any(live & wrong))
+
+
+def _first_two(tree, drafts, ends, p):
+  """Returns the distribution of two tokens [S, V, V], and under p [V, V]."""
+  V, draft = p.shape[1], np.arange(len(ends))
+  after = p[below(0, np.arange(V), V) % len(p)]
+  law = ends[:, ROOT, :, None] * after
+  reached = ends.sum(axis=2) @ tree.ancestors
+  for node in np.flatnonzero(tree.depth == 1):
+    law[draft, drafts.tokens[:, node]] += ends[:, node]
+  for node in np.flatnonzero(tree.depth == 2):
+    above = drafts.tokens[:, tree.parent[node]]
+    law[draft, above, drafts.tokens[:, node]] += reached[:, node]
+  return law, p[0][:, None] * after
+
+
+def _surprise(tree, drafts, ends, p, q):
+  """Returns [S, D + 1, F] functions of the next token at each depth.
+
+  Less their means under the target. They are the sign of q - p, which finds a
+  wrong chance, the part of the draft in p + q, and random signs.
+  """
+  rng = np.random.default_rng(0)
+  signs = rng.choice([-1.0, 1.0], size=(*p.shape, _SIGNS))
+  part = q / np.where(p + q > 0, p + q, 1)
+  own = np.stack([np.sign(q - p), part], axis=-1)
+  gain = np.concatenate([own, signs], axis=-1)
+  gain -= np.einsum("rv,rvf->rf", p, gain)[:, None]
+  rows = drafts.context % len(p)
+  reached = ends.sum(axis=2) @ tree.ancestors
+  off = np.zeros((len(ends), tree.max_depth + 1, gain.shape[-1]))
+  for node in range(len(tree)):
+    depth = tree.depth[node]
+    at_end = np.einsum("sv,svf->sf", ends[:, node], gain[rows[:, node]])
+    off[:, depth] += at_end
+    if node != ROOT:
+      passed = gain[rows[:, tree.parent[node]], drafts.tokens[:, node]]
+      off[:, depth - 1] += reached[:, [node]] * passed
+  return off

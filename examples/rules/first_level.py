@@ -1,0 +1,75 @@
+"""One rule for the first level of a tree, and another below it.
+
+The rule above decides which child of the root is entered. The rule below then
+verifies the subtree of that child as a tree of its own, of which the child is
+the root and so is accepted for certain. This is lossless if both rules are.
+
+The stop law of the whole follows from those of the parts: a node is accepted
+with its child's probability to be entered, times its own in the subtree.
+`Verifier(walk=UP)` offers nodes in post-order, so each node's chance is that
+product divided by the probability that no earlier node was accepted.
+
+The subtree of a child that is a leaf has one node. No rule is asked there.
+
+Axes: N nodes, n nodes of a subtree, V vocabulary.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+
+from tv_jax.tree import ROOT, from_parents
+from tv_jax.verifiers import DOWN, VERIFIERS, Offers, Verifier
+from tv_jax.verifiers.offers import stop_law
+
+
+def first_level(above: Verifier, below: Verifier, name: str) -> Verifier:
+  """Combines two rules.
+
+  Args:
+    above: The rule for the children of the root; it goes `DOWN`.
+    below: The rule for what is below them.
+    name: Name of the combination.
+  """
+  if above.walk != DOWN:
+    raise ValueError(f"verifier {above.name!r} must go DOWN, as token_level")
+
+  def offers(tree, proposal, tokens, q, p):
+    top = above.offers(tree, proposal, tokens, q, p)
+    chance, parts = jnp.zeros_like(top.chance), []
+    for child in tree.levels[1]:
+      nodes = np.flatnonzero(tree.ancestors[:, child])
+      stop, residual = _below(below, tree, nodes, proposal, tokens, q, p)
+      parts.append((nodes, residual))
+      entry = jnp.where(top.offered[child], top.chance[child], 0)
+      order = [v for v in tree.postorder.tolist() if v in nodes]
+      accepted = entry * stop[np.searchsorted(nodes, order)]
+      before = jnp.cumsum(accepted) - accepted
+      left = jnp.where(before < 1, 1 - before, 1)
+      chance = chance.at[np.array(order)].set(jnp.minimum(accepted / left, 1))
+
+    def residual(node):
+      law = jnp.where(node == ROOT, top.residual(node), p[node])
+      for nodes, inner in parts:
+        here = jnp.argmax(nodes == node).astype(jnp.int32)
+        law = jnp.where(jnp.any(nodes == node), inner(here), law)
+      return law
+
+    return Offers(chance=chance, offered=chance > 0, residual=residual)
+
+  return Verifier(name=name, offers=offers)
+
+
+def _below(rule, tree, nodes, proposal, tokens, q, p):
+  """Returns the stop law [n] and the residuals of a rule on a subtree."""
+  if len(nodes) == 1:
+    return jnp.ones(1, p.dtype), lambda _: p[nodes[0]]
+  parents = np.searchsorted(nodes, tree.parent[nodes])
+  subtree = from_parents([-1, *parents[1:]])
+  held = tokens[nodes]
+  found = rule.offers(subtree, proposal, held, q[nodes], p[nodes])
+  return stop_law(rule.walk, found, subtree, held), found.residual
+
+
+rule = first_level(
+  VERIFIERS["token_level"], VERIFIERS["traversal"], "first_level"
+)

@@ -1,0 +1,233 @@
+"""What a certificate examines, what it finds, and how that is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tv_jax.certify import words
+from tv_jax.certify.cases import World, path_of
+from tv_jax.tree import Adaptive, Tree
+
+LEGEND = """\
+exact: all drafts, or on a large tree all drafts of a q with few tokens.
+largest error: total variation of the output's first depth + 1 tokens; length:
+  expected tokens of a cycle. docs/new-verifier.md explains the verdicts."""
+
+
+class Settings(NamedTuple):
+  """How much to check.
+
+  Attributes:
+    vocabulary: Number of tokens; None: as many as the tree needs.
+    cases: Random worlds for each exact row.
+    drafts: Drafts that are sampled on a tree with too many to enumerate.
+    dtype: In which rules compute.
+    seed: Random seed.
+  """
+
+  vocabulary: int | None = None
+  cases: int = 27
+  drafts: int = 8000
+  dtype: type = np.float64
+  seed: int = 0
+
+  def tokens(self, tree: Tree | Adaptive) -> int:
+    """Returns V: the last of all siblings needs a choice, or hides faults."""
+    widest = tree.max_children
+    return self.vocabulary or (3 if widest < 3 else widest + 2)
+
+
+class Failure(NamedTuple):
+  """How a rule was caught.
+
+  Attributes:
+    tree: The tree on which it failed.
+    faults: Breaches of the contract, in words.
+    law_broken: Whether the output's distribution is wrong; None: not known.
+    proposal_wrong: Whether the proposal is wrong, so that nothing was run.
+    sigmas: The largest deviation, if the distribution was sampled.
+    world: None, like all below, if no distribution is known.
+    contexts: [U] contexts that are drafted.
+    law: [U, V] probability that the output begins with a context and a token.
+    target: [U, V] the same under the target.
+    nodes: [N] whether a node was offered with a chance above 0.
+  """
+
+  tree: Tree | Adaptive
+  faults: tuple[str, ...] = ()
+  law_broken: bool | None = None
+  proposal_wrong: bool = False
+  sigmas: float | None = None
+  world: World | None = None
+  contexts: np.ndarray | None = None
+  law: np.ndarray | None = None
+  target: np.ndarray | None = None
+  nodes: np.ndarray | None = None
+
+  @property
+  def contract_broken(self) -> bool:
+    """Returns whether the rule breaks its contract, whatever its output."""
+    return bool(self.faults) and not self.proposal_wrong
+
+  @property
+  def distance(self) -> float:
+    """Total variation of the output from the target; 0 if it is not known."""
+    if self.law is None or self.target is None:
+      return 0.0
+    return 0.5 * float(abs(self.law - self.target).sum())
+
+  @property
+  def verdict(self) -> str:
+    """Returns what was broken, in capitals."""
+    if self.proposal_wrong:
+      return "NOT RUN (wrong proposal)"
+    if self.law_broken:
+      return "NOT LOSSLESS" + ", CONTRACT BROKEN" * bool(self.faults)
+    if self.law_broken is None:
+      return "CONTRACT BROKEN (law not known)"
+    state = "intact"
+    if self.sigmas is not None:
+      state = f"within {self.sigmas:.1f} sigma"
+    return f"CONTRACT BROKEN (law {state})"
+
+  def __repr__(self) -> str:
+    """Shows the tree, the world, all faults, and the worst output."""
+    tree, world = self.tree, self.world
+    where = repr(tree)
+    if isinstance(tree, Tree):
+      where = f"tree {list(tree.parents)} (parents)"
+    faults = [f"  fault: {fault}" for fault in self.faults]
+    if world is None or self.law is None or self.target is None:
+      return "\n".join([where, *faults])
+    V, law = world.p.shape[1], "the target's"
+    if self.law_broken:
+      law = f"{self.distance:.2g} from the target's (total variation)"
+    lines = [
+      f"{where}, vocabulary {' '.join(map(words.name, range(V)))}, case of kind"
+      f" {world.kind!r}",
+      *faults,
+      f"  the output's law is {law}",
+    ]
+    row, token = np.unravel_index(
+      np.abs(self.law - self.target).argmax(), self.law.shape
+    )
+    worst = None
+    if self.contexts is None:  # the first two tokens of sampled drafts
+      worst = int(row), int(token)
+    else:
+      worst = *path_of(self.contexts[row], V), int(token)
+      few = len(self.contexts) <= 13
+      for context in self.contexts.tolist():
+        path = path_of(context, V)
+        if few or path == worst[: len(path)]:
+          at = context % len(world.p)
+          lines.append(words.laws(path, world.p[at], world.q[at]))
+    if self.law_broken:
+      chances = self.law[row, token], self.target[row, token]
+      lines.append(words.begins(worst, *chances))
+    return "\n".join(lines)
+
+
+class Check(NamedTuple):
+  """One row of the certificate.
+
+  Attributes:
+    method: How the output's distribution was computed.
+    vocabulary: Number of tokens.
+    cases: Worlds that were enumerated; 0: none.
+    distance: Their largest total variation from the target.
+    allowed: How much rounding may make of it.
+    length: Expected tokens of a cycle, mean over worlds.
+    sampled: Drafts that were sampled, of all worlds.
+    sigmas: Their largest deviation, in standard errors.
+    bound: Total variation of the first two tokens that is excluded by them, at
+      95 %.
+    failure: None: nothing is wrong, as far as was seen.
+  """
+
+  method: str
+  vocabulary: int
+  cases: int = 0
+  distance: float = np.nan
+  allowed: float = np.nan
+  length: float = np.nan
+  sampled: int = 0
+  sigmas: float = np.nan
+  bound: float = np.nan
+  failure: Failure | None = None
+
+  @property
+  def lossless(self) -> bool:
+    """Whether neither law nor contract is broken, as far as was seen."""
+    return self.failure is None
+
+  @property
+  def verdict(self) -> str:
+    """The verdict, in capitals."""
+    if self.failure is not None:
+      return self.failure.verdict
+    if not self.sampled:
+      return "LOSSLESS"
+    if not self.cases:
+      return f"NO DEVIATION (sampled, {self.sigmas:.1f} sigma)"
+    return f"LOSSLESS (others sampled: {self.sigmas:.1f} sigma)"
+
+
+class ProposalCheck(NamedTuple):
+  """What a proposal does."""
+
+  sizes: tuple[int, ...]  # numbers of siblings
+  error: float  # the largest relative one of `laws`
+  faults: tuple[str, ...]  # what is wrong, in words
+
+  @property
+  def sound(self) -> bool:
+    """Returns whether nothing was found against the proposal."""
+    return not self.faults
+
+  def __repr__(self) -> str:
+    """Returns the verdict, what was looked at, and what is wrong."""
+    verdict = (
+      f"{'SOUND' if self.sound else 'WRONG'}, families of"
+      f" {', '.join(map(str, self.sizes))}, laws off by {self.error:.1e}"
+    )
+    return "\n  fault: ".join([verdict, *self.faults])
+
+
+_NAMES = ("row", "verifier", "proposal", "tree")
+# The columns between the names and the verdict, and their widths.
+_COLUMNS = {"tokens": 6, "check": 28, "largest error": 13, "length": 6}
+
+
+def heading(widths: Sequence[int]) -> str:
+  """Returns the two lines above a table; `line` makes its rows."""
+  widths = [*widths, *_COLUMNS.values(), len("verdict")]
+  titles = [*_NAMES, *_COLUMNS, "verdict"]
+  rules = ["-" * width for width in widths]
+  return f"{_line(titles, widths)}\n{_line(rules, widths)}"
+
+
+def line(names: Sequence[str], check: Check, widths: Sequence[int]) -> str:
+  """Returns a row of the table, which can be printed before the others."""
+  how = [f"{check.method}, {check.cases} cases"] * bool(check.cases)
+  how += [f"{check.sampled} drafts"] * bool(check.sampled)
+  cells = (
+    str(check.vocabulary),
+    " + ".join(how) or check.method,
+    f"{check.distance:.1e}" if check.cases else "-",
+    f"{check.length:.4f}" if how else "-",
+    check.verdict,
+  )
+  return _line([*names, *cells], [*widths, *_COLUMNS.values(), 0])
+
+
+def failed(names: Sequence[str], widths: Sequence[int], reason: str) -> str:
+  """Returns the row of a rule that raised an error."""
+  return _line([*names, f"NOT RUN: {reason}"], [*widths, 0])
+
+
+def _line(cells, widths):
+  return "  ".join(map(str.ljust, cells, widths)).rstrip()
