@@ -25,7 +25,7 @@ def alone():
   for document in (TUTORIAL, PROPOSAL):
     text = document.read_text().partition("## 7.")[0]
     for command in documents.commands_of(text):
-      if re.search(r"certify|laws\.py|compare\.py", command.text):
+      if re.search(r"certify|laws\.py|(compare|paired)\.py", command.text):
         quick = any(words in command.text for words in QUICK)
         marks = () if quick else pytest.mark.long
         yield pytest.param(document, command, id=command.text, marks=marks)
