@@ -3,6 +3,7 @@
 All faults run in one compiled program, which asks for the places of a fault.
 """
 
+import dataclasses
 import functools
 
 import jax
@@ -98,9 +99,7 @@ def twice_drawn(shape, proposal, tokens, q, p, eta):
   first, second = tokens[1], tokens[2]
   repeats = (first == second) & (first != INVALID) & (made.node == 0)
   residual = jnp.where(repeats, p[0], made.residual)
-  return type(made)(
-    node=made.node, residual=residual, accept=made.accept, fault=made.fault
-  )
+  return dataclasses.replace(made, residual=residual)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +110,22 @@ def test_a_bare_rule_that_is_wrong_where_a_token_repeats(proposal, sound, x64):
   own = certify.Settings(cases=9)
   found = certify.check(twice_drawn, proposal, "kary:2x2", own)
   assert found.lossless == sound
+
+
+def all_compared(shape, proposal, tokens, q, p, eta):
+  """Tells the thresholds of all nodes: as many paths as patterns of coins."""
+  made = TRAVERSAL.decide(shape, proposal, tokens, q, p, eta)
+  high = jnp.full_like(eta, np.nextafter(1.0, 0.0))
+  every = TRAVERSAL.decide(shape, proposal, tokens, q, p, high)
+  return dataclasses.replace(made, accept=every.accept)
+
+
+def test_a_rule_whose_paths_are_too_many_is_sampled(x64):
+  own = certify.Settings(cases=2, drafts=400)
+  found = certify.check(all_compared, WITHOUT, "kary:2x2", own)
+  assert found.lossless
+  assert (found.cases, found.sampled) == (0, 400)
+  assert found.verdict.startswith("NO DEVIATION")
 
 
 def third(shape, proposal, tokens, q, p):

@@ -175,7 +175,8 @@ def _explain(checks) -> None:
 
 def _summary(checks, count: int) -> str:
   """Says what is exact, and what was only sampled."""
-  lossless = sum(check.lossless for _, check in checks)
+  # A row that was only sampled is not counted.
+  lossless = sum(check.lossless and check.cases > 0 for _, check in checks)
   lines = [f"{lossless} of {count} rows are lossless"]
   exact = [entry.tree for entry, check in checks if check.cases]
   if exact:

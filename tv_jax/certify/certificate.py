@@ -193,7 +193,7 @@ def _check_rule(rule, proposal, tree, settings) -> Check:
   V, dtype = settings.tokens(tree), settings.dtype
   decide = exact.make_decider(rule, proposal, tree, dtype, V)
   found = _enumerate(decide, proposal, tree, settings)
-  if found.failure or enumerable(tree, proposal, settings):
+  if found.failure or (found.cases and enumerable(tree, proposal, settings)):
     return found
   return _sample(decide, proposal, tree, settings, found)
 
