@@ -1,5 +1,6 @@
 """The exact laws of programs that draw: every outcome is tried."""
 
+import bisect
 import collections
 import copy
 import functools
@@ -100,7 +101,37 @@ def by_cold_gumbel(rng):
   return np.argmax((warm / 16 + rng.gumbel(size=3) / 16) * 16)
 
 
-EXACTLY = [by_inverse, by_loop, by_python, by_bits, by_old_numpy, by_counts]
+def by_python_uniform():
+  return bisect.bisect(1 + np.cumsum(LAW), random.uniform(1, 2))
+
+
+def by_cumulative_weights():
+  return random.choices(range(3), cum_weights=[1, 4, 8])[0]
+
+
+def by_standard_noise(rng):
+  return np.argmax(np.array(LAW) / rng.standard_exponential(3))
+
+
+def by_standard_noise_of_old():
+  return np.argmin(np.random.standard_exponential(3) / LAW)
+
+
+def by_clocks():
+  return min(range(3), key=lambda i: random.expovariate(LAW[i]))
+
+
+def by_digits():
+  return np.digitize(np.random.random_sample(), np.cumsum(LAW))
+
+
+def by_order(rng):
+  return np.argsort(np.array(LAW) / rng.exponential(size=3))[-1]
+
+
+EXACTLY = [by_python_uniform, by_cumulative_weights, by_standard_noise]
+EXACTLY += [by_standard_noise_of_old, by_clocks, by_digits, by_order]
+EXACTLY += [by_inverse, by_loop, by_python, by_bits, by_old_numpy, by_counts]
 EXACTLY += [by_integers_of_python]
 EXACTLY += [by_race, by_inverted_race, by_numbers_of_numpy]
 NEARLY = [by_gumbel, by_logs_of_uniforms]
@@ -175,6 +206,43 @@ def test_siblings_are_drawn_one_after_the_other():
   for one, two in itertools.permutations(range(3), 2):
     wanted = WANTED[one] * WANTED[two] / (1 - WANTED[one])
     assert found[one, two] == wanted
+
+
+def adds_to_noise(rng):
+  return np.argmax(np.array(LAW) / (rng.exponential(size=3) + 1e-9))
+
+
+def adds_and_divides(rng):
+  return np.argmin((rng.exponential(size=3) + 1e-9) / LAW)
+
+
+def takes_the_larger(rng):
+  return np.argmin(np.maximum(rng.exponential(size=3), 1e-9) / LAW)
+
+
+def adds_to_a_uniform(rng):
+  return np.argmax(LOGITS - np.log(-np.log(rng.random(3) + 1e-9)))
+
+
+def clips_a_uniform(rng):
+  return np.argmax(LOGITS - np.log(-np.log(np.clip(rng.random(3), 1e-9, 1))))
+
+
+def starts_above_0(rng):
+  return np.argmax(LOGITS - np.log(-np.log(rng.uniform(1e-9, 1, 3))))
+
+
+BLURRED = [adds_to_noise, adds_and_divides, takes_the_larger]
+BLURRED += [adds_to_a_uniform, clips_a_uniform, starts_above_0]
+
+
+@pytest.mark.parametrize("program", BLURRED)
+def test_a_tiny_number_in_noise_is_a_bound(program):
+  """Each of three variables is off by 1e-9 or 2e-9 in total variation."""
+  found = certify.explore(program)
+  assert 1e-9 < found.blur < 6.001e-9
+  assert found.distance(found.chances) == float(found.blur)
+  assert found.distance(WANTED) < found.blur + Fraction(1, 10**15)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -540,6 +608,19 @@ def test_a_cut_that_the_function_catches_is_a_cut():
     (lambda rng: f"{rng.random()}", r"takes format\(\) of"),
     (lambda rng: {rng.random()}, r"takes hash\(\) of"),
     (lambda rng: rng.random() * rng.random(), "multiplies random numbers"),
+    (
+      lambda rng: np.argmax(LAW / (rng.exponential(size=3) + 0.01)),
+      "adds a number to noise",
+    ),
+    (
+      lambda rng: [
+        np.argmin((noise + eps) / LAW)
+        for noise in [rng.exponential(size=3)]
+        for eps in (0, 1e-9)
+      ],
+      "adds two different numbers to one noise",
+    ),
+    (lambda rng: np.clip(rng.random(), 0.1, 1), "clamps a random number by"),
     (lambda rng: rng.exponential() < 1, "compares noise with a number"),
     (lambda rng: rng.exponential() / -0.0, r"divides a random number by -0\.0"),
     (lambda rng: rng.random() < np.float16(0.75), "one of float16, which ro"),

@@ -40,8 +40,8 @@ class Settings(NamedTuple):
     tree: The tree that a verifier gets. None: several trees, to depth 5 and to
       4 siblings. "chain": several chains.
     proposal: How the siblings that a verifier gets are drawn.
-    arrays: Type of a verifier's laws: "numpy" or "torch". With "jax", a cycle's
-      laws are JAX's arrays as well, and `rng` is a `jax.random.key`.
+    arrays: Type of the laws that a program gets: "numpy", "torch" or "jax". With
+      "jax", `rng` is a `jax.random.key`.
     tolerance: Largest total variation that counts as rounding. None: 1e-9, or
       `FLOAT32` for laws in JAX's float32.
     strict: Whether a coin that is compared with `<=` is a failure.
@@ -135,16 +135,19 @@ def is_cycle(program: Callable) -> bool:
 
 def as_cycle(program: Callable, settings: Settings) -> Callable:
   """Returns a program as a function of p, q, context and rng to tokens."""
-  if is_cycle(program):
-    return _in_jax(program) if settings.arrays == "jax" else program
-  tree, proposal = fixed_tree(settings), proposals.resolve(settings.proposal)
   arrays = np.asarray
   if settings.arrays == "torch":
-    import torch  # before the program runs, or what it draws is not seen
+    import torch  # before the program runs: its draws are not seen otherwise
 
     arrays = torch.tensor
   if settings.arrays == "jax":
-    arrays, program = jnp.asarray, _with_key(program)
+    arrays = jnp.asarray
+  if is_cycle(program):
+    makes = {"jax": _in_jax, "torch": functools.partial(_with_laws, arrays)}
+    return makes.get(settings.arrays, lambda cycle: cycle)(program)
+  if settings.arrays == "jax":
+    program = _with_key(program)
+  tree, proposal = fixed_tree(settings), proposals.resolve(settings.proposal)
   return functools.partial(_verify, program, tree, proposal, arrays)
 
 
@@ -162,6 +165,16 @@ def _in_jax(program: Callable) -> Callable:
 
   drawn = _with_key(program)
   return lambda p, q, context, rng: drawn(law_of(p), law_of(q), context, rng)
+
+
+def _with_laws(arrays: Callable, program: Callable) -> Callable:
+  """Returns a cycle that gets its laws as arrays of a type."""
+  return lambda p, q, context, rng: program(
+    lambda prefix: arrays(p(prefix)),
+    lambda prefix: arrays(q(prefix)),
+    context,
+    rng,
+  )
 
 
 def fixed_tree(settings: Settings) -> Tree:

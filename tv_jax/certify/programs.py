@@ -61,7 +61,7 @@ class Case(NamedTuple):
     """Returns an entry of `_VERDICTS`."""
     if self.failure:
       return "NOT LOSSLESS"
-    near = self.distance <= settings.tolerance
+    near = self.distance <= settings.tolerance and self.law.blur <= FLOAT32
     return "LOSSLESS" if near else "UNDECIDED"
 
   def __repr__(self) -> str:
@@ -122,6 +122,11 @@ class Certificate(NamedTuple):
       lines.append(
         f"  not followed: paths of weight {unexplored:.2g} at most in a case,"
         " which count as wrong unless the law fails without them"
+      )
+    if blur := max(float(law.blur) for law in laws):
+      lines.append(
+        "  tiny numbers that are added to noise, or clamp it, are left out, with"
+        f" a difference of {blur:.2g} at most"
       )
     if self.smallest:
       lines += ["smallest failing case:", repr(self.smallest)]
@@ -372,7 +377,7 @@ def compare(
   for chances in _prefixes(law, p):
     excess = {x: chance - wanted for x, (chance, wanted) in chances.items()}
     distance = float(sum(map(abs, excess.values())) / 2)
-    if failure is None and distance - missing > tolerance:
+    if failure is None and distance - missing - law.blur > tolerance:
       prefix = max(excess, key=lambda x: (excess[x], [-t for t in x]))
       failure = Failure(prefix, *map(float, chances[prefix]))
   return distance - missing if failure else distance + missing, failure
@@ -381,7 +386,7 @@ def compare(
 def _closed(law: Law, p: Laws) -> tuple[int, ...]:
   """Returns a prefix that the target forbids and a uniform of exactly 0 gives.
 
-  A coin that is compared with `<=` then accepts a token of target probability 0.
+  A coin that is compared with `<=` then accepts a forbidden token.
   """
   for tokens in law.edges:
     for i in range(1, len(tokens) + 1):

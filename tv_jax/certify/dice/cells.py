@@ -20,6 +20,8 @@ from tv_jax.certify.dice import ratios
 from tv_jax.certify.dice.paths import current, exact, refuse
 
 _0 = Fraction(0)
+# A number that keeps noise from being 0; see `_blur`.
+_TINY = Fraction(1, 10**6)
 SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 _REFUSED = ("__float__", "__int__", "__index__", "__bool__", "__hash__")
 _REFUSED += ("__str__", "__format__", "__pow__", "__rpow__", "__mod__")
@@ -77,6 +79,7 @@ class Exponential:
     path = current()
     self.index, path.variables = path.variables, path.variables + 1
     self.uniform = uniform
+    self.shift: Fraction | None = None  # see `Cell.pure`
 
   def enter(self) -> None:
     """Enters a race; refuses if it is more than noise."""
@@ -84,6 +87,10 @@ class Exponential:
       source = self.uniform.source
       if source.low or source.high < 1 or source.open or len(source.logs) > 1:
         refuse("races with the logarithm of a uniform that is used besides")
+      if not source.raced:
+        cell = self.uniform
+        low, high = sorted((cell.b, cell.a + cell.b))
+        _blur(abs(low) + abs(high - 1))
       source.raced = True
 
   def less(self, other: Exponential, ratio: Fraction) -> bool:
@@ -163,11 +170,14 @@ class Cell:
       return compare(0.0, number)
     if self.form in ("E", "1/E") and number == self.b:
       return compare(self.a, 0)
-    if self.form != "u" and drawn is None:
-      refuse("compares noise with a number")
     bound = (number - self.b) / self.a  # a x + b < number, x < bound
     if self.a < 0:
       order = SWAPPED[order]
+    if self.form != "u" and drawn is None:
+      if self.form != "E" or not 0 < bound <= _TINY:
+        refuse("compares noise with a number")
+      _blur(bound)
+      return order in ("gt", "ge")
     if drawn is not None:  # E < bound, u > exp(-bound)
       share = Fraction(math.exp(min(-float(bound), 1.0)))
       return drawn._compare_number(SWAPPED[order], share)
@@ -194,8 +204,9 @@ class Cell:
         return compare(self.b, other.b)
       ratio = exp((other.b - self.b) / self.a)
     else:  # a E < a' F
-      if self.b != other.b:
-        refuse("adds a number to noise, and compares it with other noise")
+      if self.form == "E" or self.b != other.b:
+        equal = 0 if self.b == other.b else None  # it makes no difference then
+        self.pure(equal), other.pure(equal)
       if same or (self.a < 0) != (other.a < 0):
         return compare(self.a, other.a)
       ratio = other.a / self.a
@@ -204,6 +215,40 @@ class Cell:
     if self.a < 0:
       less = not less
     return self.source.less(other.source, ratio) == less
+
+  def pure(self, shift: Fraction | int | None = None) -> Cell:
+    """Returns noise without a tiny number that was added to it.
+
+    Args:
+      shift: The number that counts; None: b / a, for a (E + b / a).
+    """
+    shift = self.b / self.a if shift is None else shift
+    if self.form != "E" or not 0 <= shift <= _TINY:
+      refuse("adds a number to noise, and compares it with other noise")
+    if self.source.shift is None:
+      _blur(shift)
+      self.source.shift = shift
+    if self.source.shift != shift:
+      refuse("adds two different numbers to one noise")
+    return Cell("E", self.source, self.a)
+
+  def clamp(self, low=None, high=None):
+    """Returns the number, kept between two that cut off next to nothing."""
+    ends = [None if x is None else exact(x) for x in (low, high)]
+    if self.known is not None:
+      number: Any = self.known
+      number = number if ends[0] is None else max(number, ends[0])
+      return number if ends[1] is None else min(number, ends[1])
+    if self.form not in ("u", "E") or (self.form == "E" and self.a < 0):
+      refuse("clamps noise")
+    first, last = sorted((self.b, self.a + self.b))
+    cut = [_0 if ends[0] is None else ends[0] - first]
+    cut += [_0 if ends[1] is None else last - ends[1]]
+    share: Any = sum(max(x, _0) for x in cut) / abs(self.a)
+    if (self.form == "E" and ends[1] is not None) or share > _TINY:
+      refuse("clamps a random number by more than rounding (compare it)")
+    _blur(share)
+    return self
 
   def _linear(self, a, b) -> Cell:
     return Cell(self.form, self.source, self.a * a, self.b * a + b)
@@ -253,28 +298,44 @@ class Cell:
     number = _number(other, "divides random numbers")
     if number is NotImplemented:
       return number
-    if self.form not in ("E", "1/E") or self.b or self.a <= 0:
+    if self.form not in ("E", "1/E") or self.a <= 0:
       refuse("divides by a random number")
+    noise = self.pure() if self.form == "E" or self.b else self
     inverse = "1/E" if self.form == "E" else "E"
-    return Cell(inverse, self.source, number / self.a)
+    return Cell(inverse, noise.source, number / noise.a)
 
   def log(self) -> Cell:
     """Returns its logarithm: that of a uniform is less an exponential."""
     if self.form == "u":
-      if (self.a, self.b) not in ((1, 0), (-1, 1)):
+      low, high = sorted((self.b, self.a + self.b))
+      if abs(low) + abs(high - 1) > _TINY:
         refuse("takes the logarithm of a uniform that was scaled")
-      logs = self.source.logs
-      if self.a not in logs:
-        logs[self.a] = Cell("E", Exponential(uniform=self))
-      return -logs[self.a]
-    if self.form == "log E" or self.b or self.a < 0:
+      sign, logs = Fraction(1 if self.a > 0 else -1), self.source.logs
+      if sign not in logs:
+        logs[sign] = Cell("E", Exponential(uniform=self))
+      if logs[sign].source.uniform != self:
+        refuse("takes two logarithms of one uniform")
+      return -logs[sign]
+    if self.form == "log E" or self.a < 0:
       refuse("takes a logarithm that cannot be followed")
+    if self.b or (self.form == "E" and self.a):
+      self.pure()
     b = -math.inf
     if self.a:
       b = math.log(self.a.numerator) - math.log(self.a.denominator)
       b = Fraction(b)
     sign = Fraction(1 if self.form == "E" else -1)
     return Cell("log E", self.source, sign, b)
+
+
+def _blur(share: Fraction) -> None:
+  """Counts a difference between the noise that is followed and the program's.
+
+  E + eps, max(E, eps) and -log(u + eps) differ from E in law, by a total
+  variation of eps at most, and are followed as E. So the law of all that a
+  program returns is off by the sum of these at most.
+  """
+  current().blur += share
 
 
 def _compared(other) -> Fraction | float | None:

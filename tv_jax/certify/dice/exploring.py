@@ -24,7 +24,12 @@ from tv_jax.certify.dice.paths import (
   Path,
   RefusedError,
 )
-from tv_jax.certify.dice.replaced import line_of, replaced, takes_rng
+from tv_jax.certify.dice.replaced import (
+  line_of,
+  replaced,
+  takes_rng,
+  way_out,
+)
 
 # A function that fails on less likely paths fails by rounding: these are left.
 _ROUNDING = Fraction(1, 10**12)
@@ -46,12 +51,15 @@ class Law:
     unexplored: The weight of the paths that were not followed to their end, or
       in which the function fails by rounding.
     runs: How often the function was run.
+    blur: Total variation at most that is due to tiny numbers added to noise:
+      E + 1e-10 is followed as E.
   """
 
   chances: dict[Any, Fraction]
   edges: tuple
   unexplored: Fraction
   runs: int
+  blur: Fraction
 
   def distance(self, other: dict[Any, Fraction]) -> float:
     """Returns the total variation from a law; unexplored paths count fully."""
@@ -59,7 +67,7 @@ class Law:
       abs(Fraction(self.chances.get(x, 0)) - Fraction(other.get(x, 0)))
       for x in {*self.chances, *other}
     )
-    return float((apart + self.unexplored) / 2)
+    return float((apart + self.unexplored) / 2 + self.blur)
 
   def __repr__(self) -> str:
     """Returns a line for each outcome, the likeliest first."""
@@ -101,7 +109,7 @@ def explore(
   edges: dict[Any, None] = {}
   order = itertools.count()
   waiting: list[tuple] = [(0.0, next(order), None)]
-  runs = 0
+  runs, blur = 0, Fraction(0)
   call = function
   if takes_rng(function) and arrays == "jax":
     call = lambda: function(jax_tracing.given_key())  # noqa: E731
@@ -126,6 +134,7 @@ def explore(
         edges[value] = None
       elif value is not _CUT:
         chances[value] = chances.get(value, Fraction(0)) + path.weight
+        blur += path.weight * path.blur
       for weight, last in path.others:
         heapq.heappush(waiting, (-weight, next(order), last))
       if len(waiting) > 2 * (budget - runs):  # the others' turn never comes
@@ -135,6 +144,7 @@ def explore(
     edges=tuple(value for value in edges if value not in chances),
     unexplored=1 - sum(chances.values(), Fraction(0)),
     runs=runs,
+    blur=blur,
   )
 
 
@@ -160,7 +170,7 @@ def _run(call: Callable, path: Path) -> Any:
     raise
   except RefusedError as error:
     line = getattr(error, "line", "") or line_of(error)
-    raise ExploreError(f"{line}{error}") from None
+    raise ExploreError(f"{line}{error}{way_out(error)}") from None
   except (Exception, SystemExit) as error:
     if path.edge or path.weight < _ROUNDING:
       return _CUT
@@ -168,7 +178,7 @@ def _run(call: Callable, path: Path) -> Any:
     if "PRNG key" in reason:
       reason += " (a program in JAX is given a key by --arrays=jax)"
     raise ExploreError(
-      f"the program fails: {line_of(error)}{reason}"
+      f"the program fails: {line_of(error)}{reason}{way_out(error)}"
     ) from error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -192,6 +193,10 @@ class Dice(_Generator):
     """Draws exponential noise."""
     return filled(size, exponential) * _number(scale)
 
+  def standard_exponential(self, size=None):
+    """Draws exponential noise of rate 1."""
+    return filled(size, exponential)
+
   def gumbel(self, loc=0.0, scale=1.0, size=None):
     """Draws Gumbel noise."""
     noise = filled(size, lambda: -exponential().log())
@@ -200,6 +205,10 @@ class Dice(_Generator):
 
 class OldDice(Dice):
   """Stands for `numpy.random`'s functions, and for its RandomState."""
+
+  def random_sample(self, size=None):
+    """Draws uniforms."""
+    return self.random(size)
 
   def rand(self, *shape):
     """Draws uniforms."""
@@ -218,6 +227,14 @@ class PythonDice(_Generator):
     """Draws a uniform."""
     return uniform()
 
+  def uniform(self, a, b):
+    """Draws a uniform between two numbers."""
+    return uniform() * (b - a) + a
+
+  def expovariate(self, lambd=1.0):
+    """Draws exponential noise."""
+    return exponential() / lambd
+
   def randrange(self, start, stop=None, step=1):
     """Draws from a range."""
     pool = range(start) if stop is None else range(start, stop, step)
@@ -231,8 +248,11 @@ class PythonDice(_Generator):
     """Draws an entry."""
     return seq[draw_below(len(seq))]
 
-  def choices(self, population, weights=None, *, k=1):
+  def choices(self, population, weights=None, *, cum_weights=None, k=1):
     """Draws entries with replacement."""
+    if cum_weights is not None:
+      sums = [Fraction(0), *map(rational, cum_weights)]
+      weights = [after - before for before, after in itertools.pairwise(sums)]
     weights = [1] * len(population) if weights is None else weights
     if len(weights) != len(population):
       raise ValueError("give as many weights as there are entries")

@@ -13,7 +13,8 @@ import numpy as np
 
 DIFFERENT = (
   "the function keeps something from run to run, or draws numbers that are not"
-  " seen (give it the rng, or draw from random, numpy.random or torch)"
+  " seen (give it the rng, or draw from random, numpy.random or torch; set"
+  " PYTORCH_JIT=0 for TorchScript)"
 )
 
 
@@ -84,6 +85,7 @@ class Path:
     self.others: list[tuple[float, Choice]] = []  # paths that leave this one
     self.bounds: frozenset = frozenset()  # on the noise: see ratios.py
     self.variables = 0  # of the noise
+    self.blur = Fraction(0)  # see `Cell.blurred`
     self.ended: BaseException | None = None
     self.number = 0  # of its run: a repeated one has the next
     self._least, self.deadline = least, deadline

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import inspect
 import os
 import pathlib
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tv_jax.certify.dice.cells import Cell
 from tv_jax.certify.dice.generators import (
   Dice,
   OldDice,
@@ -53,6 +55,21 @@ def line_of(error: BaseException) -> str:
   return line
 
 
+def way_out(error: BaseException) -> str:
+  """Returns what to set for torch code that cannot run as it is."""
+  if "torch" not in sys.modules:
+    return ""
+  trace, files = error.__traceback__, []
+  while trace is not None:
+    files.append(trace.tb_frame.f_code.co_filename)
+    trace = trace.tb_next
+  if any(f"torch{os.sep}_dynamo" in file for file in files):
+    return " (set TORCHDYNAMO_DISABLE=1 for torch.compile)"
+  if "ndarray" in str(error):
+    return " (laws are tensors with --arrays=torch)"
+  return ""
+
+
 def _by_name(module, dice, classes: dict[str, Any]) -> dict[str, Any]:
   """Returns what stands for each function and class of a module that draws."""
   stand_ins = {}
@@ -76,6 +93,26 @@ def _default_rng(seed=None):
   return seed if isinstance(seed, Dice) else Dice(seed)
 
 
+def _clip(clip, a, a_min=None, a_max=None, *arguments, **named):
+  """Stands for `numpy.clip`, which compares a uniform to clamp it."""
+  low, high = named.get("min", a_min), named.get("max", a_max)
+  if arguments or not {*named} <= {"min", "max"} or not _is_random(a):
+    return clip(a, a_min, a_max, *arguments, **named)
+  if isinstance(a, Cell):
+    return a.clamp(low, high)
+  kept = [x.clamp(low, high) if _is_random(x) else x for x in a.ravel()]
+  made = np.empty(a.shape, object)
+  made.ravel()[:] = kept
+  return made
+
+
+def _is_random(value) -> bool:
+  """Tells a random number, or an array of them."""
+  if isinstance(value, np.ndarray) and value.dtype == object:
+    return any(isinstance(x, Cell) for x in value.flat)
+  return isinstance(value, Cell)
+
+
 def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
   """Lists all that is replaced: {name: what stands for it} of each module."""
   numpys = {
@@ -87,8 +124,11 @@ def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
   replaced = [
     (np.random, _by_name(np.random, OldDice(), numpys)),
     (random, _by_name(random, PythonDice(), pythons)),
+    (np, {"clip": functools.partial(_clip, np.clip)}),
   ]
   if "torch" in sys.modules:
+    # Torch imports sympy when it needs it, which makes a generator of its own.
+    importlib.import_module("sympy")
     from tv_jax.certify.dice import torch_functions
 
     replaced += torch_functions.stand_ins()

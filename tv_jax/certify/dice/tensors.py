@@ -9,6 +9,7 @@ runs that drew the same must return the same.
 
 from __future__ import annotations
 
+import functools
 import operator
 import sys
 from typing import Any
@@ -39,6 +40,9 @@ _MOVED += ("view", "reshape", "squeeze", "unsqueeze", "flatten", "expand", "t")
 _MOVED += ("transpose", "permute", "getitem", "select", "narrow", "gather")
 _MOVED += ("index_select", "take_along_dim", "expand_as", "view_as", "iter")
 _MOVED += ("T", "mT", "H", "mH")
+# What joins tensors, or repeats their numbers.
+_JOINED = ("stack", "cat", "concat", "concatenate", "hstack", "vstack")
+_JOINED += ("repeat", "repeat_interleave", "tile", "flip", "roll")
 _FACTS = ("shape", "dtype", "device", "ndim", "requires_grad", "is_cuda")
 _FACTS += ("layout", "names", "is_leaf", "grad_fn", "is_sparse", "is_meta")
 _FACTS += ("size", "dim", "numel", "ndimension", "is_floating_point", "len")
@@ -90,10 +94,22 @@ def _applied(func, name: str, args, kwargs):
     with np.errstate(divide="ignore"):
       entries = _COMPUTED[short](*map(_entries, args))
     return fill(entries, args[0] if into is None else into, into)
+  if short in _JOINED and kwargs.get("out") is None:
+    return _joined(func, *args, **kwargs)
+  if short == "setitem":
+    return _assigned(*args)
+  if short in ("clamp", "clip", "clamp_min"):
+    return _clamped(into, *args, **kwargs)
   if short == "searchsorted":
     return _searched(*args, **kwargs)
+  if short == "bucketize":
+    return _searched(args[1], args[0], *args[2:], **kwargs)
   if short in ("argmax", "argmin"):
     return _raced(getattr(np, short), *args, **kwargs)
+  if short in ("max", "min"):
+    return _best(short, *args, **kwargs)
+  if short == "topk":
+    return _ranked(*args, **kwargs)
   if short in ("item", "tolist"):
     return getattr(np.asarray(_entries(args[0]), object), short)()
   if short in ("repr", "format", "str"):
@@ -134,15 +150,102 @@ def _raced(function, tensor, dim=None, keepdim=False):
   return torch.as_tensor(winners)
 
 
+def _best(name: str, tensor, dim=None, keepdim=False):
+  """Stands for torch.max and torch.min of one tensor: a race."""
+  entries = _entries(tensor)
+  race = np.argmax if name == "max" else np.argmin
+  if dim is None:
+    return fill(entries.ravel()[race(entries)], tensor)
+  if isinstance(dim, torch.Tensor):
+    refuse("takes the larger of two tensors of random numbers")
+  places = np.expand_dims(race(entries, axis=dim), dim)
+  values = np.take_along_axis(entries, places, dim)
+  if not keepdim:
+    values, places = values.squeeze(dim), places.squeeze(dim)
+  pair = fill(values, tensor), torch.as_tensor(places)
+  return getattr(torch.return_types, name)(pair)
+
+
+def _ranked(tensor, k, dim=-1, largest=True, sorted=True):
+  """Stands for torch.topk: the winner of a race, then of the others' race."""
+  del sorted
+  rows = np.moveaxis(_entries(tensor), dim, -1)
+  race = np.argmax if largest else np.argmin
+  places = np.zeros((*rows.shape[:-1], k), int)
+  for at in np.ndindex(rows.shape[:-1]):
+    left = [*range(rows.shape[-1])]
+    for rank in range(k):
+      places[at][rank] = left.pop(race(rows[at][left]))
+  values = np.take_along_axis(rows, places, -1)
+  values, places = (np.moveaxis(x, -1, dim) for x in (values, places))
+  pair = fill(values, tensor), torch.as_tensor(places.copy())
+  return torch.return_types.topk(pair)
+
+
+def _joined(func, tensors, *args, **kwargs):
+  """Moves numbers of several tensors, or of one to several places.
+
+  Torch moves their places in a list of all.
+  """
+  several = isinstance(tensors, list | tuple)
+  cells, places = [], []
+  for tensor in tensors if several else (tensors,):
+    entries = np.asarray(_entries(tensor), object)
+    begin = len(cells)
+    cells.extend(entries.ravel())
+    at = torch.arange(begin, len(cells)).reshape(entries.shape)
+    places.append(at)
+  if any(map(_is_random, (*args, *kwargs.values()))):
+    refuse("uses a random number as an index")
+  moved = func(places if several else places[0], *args, **kwargs)
+  like = next(x for x in (tensors if several else (tensors,)) if _is_random(x))
+  if several:
+    dtype = functools.reduce(torch.promote_types, (x.dtype for x in tensors))
+    if dtype != like.dtype:
+      refuse("joins random numbers with numbers of another dtype")
+  return fill(np.array([*cells, None], object)[moved.numpy()], like)
+
+
+def _assigned(tensor, index, value) -> None:
+  """Writes random numbers into a tensor, or numbers into a random one."""
+  if not _is_random(tensor):
+    fill(_entries(tensor), tensor, tensor)
+  if any(map(_is_random, index if isinstance(index, tuple) else (index,))):
+    refuse("uses a random number as an index")
+  memory = tensor.as_subclass(torch.Tensor)
+  entries = np.asarray(_entries(value), object)
+  if isinstance(value, Random) and value.dtype != tensor.dtype:
+    refuse("writes random numbers into a tensor of another dtype")
+  entries = np.broadcast_to(entries, tuple(memory[index].shape))
+  memory[index] = _kept(tensor, entries).to(memory.dtype)
+
+
+def _is_random(value) -> bool:
+  return isinstance(value, Random)
+
+
+def _clamped(into, tensor, min=None, max=None):
+  """Clamps noise away from 0, which changes next to nothing."""
+  limits = (x.item() if hasattr(x, "item") else x for x in (min, max))
+  low, high = limits
+  entries = np.asarray(_entries(tensor), object)
+  made = np.empty(entries.shape, object)
+  for at in np.ndindex(entries.shape):
+    made[at] = entries[at].clamp(low, high)
+  return fill(made, tensor, into)
+
+
 def _searched(row, values, *, right=False, side="left", out_int32=False):
   """Returns how many of the sorted numbers are below each uniform."""
-  if isinstance(row, Random) or row.ndim != 1:
-    refuse("searches in other numbers than a row of them")
+  if isinstance(row, Random):
+    refuse("searches among random numbers")
   below = operator.le if right or side == "right" else operator.lt
-  entries = np.asarray(_entries(values))
+  entries = np.asarray(_entries(values), object)
+  rows = row.expand(*entries.shape[:-1], row.shape[-1]) if row.ndim > 1 else row
   counts = np.zeros(entries.shape, int)
-  for number in row.tolist():
-    counts += np.asarray(below(number, entries), int)
+  for at in np.ndindex(entries.shape):
+    numbers = rows[at[:-1]] if row.ndim > 1 else rows
+    counts[at] = sum(bool(below(x, entries[at])) for x in numbers.tolist())
   return torch.as_tensor(counts).to(torch.int32 if out_int32 else torch.int64)
 
 
@@ -192,13 +295,18 @@ def fill(entries, like: torch.Tensor, into: Any = None):
   if not isinstance(into, Random):
     into.__class__ = Random  # as torch's own uninitialised parameters do
     into.cells = []
-  begin = len(into.cells)
-  into.cells.extend(entries.ravel())
-  if len(into.cells) > _LARGE:
-    refuse("keeps a tensor of random numbers from run to run")
-  places = torch.arange(begin, len(into.cells)).reshape(entries.shape)
-  into.as_subclass(torch.Tensor).copy_(_written(places))
+  into.as_subclass(torch.Tensor).copy_(_kept(into, entries))
   return into
+
+
+def _kept(tensor: Random, entries: np.ndarray) -> torch.Tensor:
+  """Keeps numbers with a tensor; returns what its memory holds for them."""
+  begin = len(tensor.cells)
+  tensor.cells.extend(entries.ravel())
+  if len(tensor.cells) > _LARGE:
+    refuse("keeps a tensor of random numbers from run to run")
+  places = torch.arange(begin, len(tensor.cells)).reshape(entries.shape)
+  return _written(places)
 
 
 def _is_shared(tensor: torch.Tensor) -> bool:

@@ -76,6 +76,16 @@ def _uniform_(tensor, low=0.0, to=1.0):
   return fill(uniforms * (to - low) + low, tensor, tensor)
 
 
+def _gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
+  """Draws one-hot rows by a race of logits and Gumbel noise."""
+  del eps, tau  # the one is not used in torch either; the other moves no winner
+  if not hard:
+    refuse("softens a race (gumbel_softmax without hard=True)")
+  noise = _exponential_(torch.empty_like(logits)).log()
+  winners = (logits - noise).argmax(dim, keepdim=True)
+  return torch.zeros_like(logits).scatter_(dim, winners, 1.0)
+
+
 def _refused(*_, name: str, **__):
   raise RefusedError(f"draws by torch's {name}, which cannot be explored")
 
@@ -152,6 +162,8 @@ def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
     reading = [getattr(owner, x) for x in _READING if hasattr(owner, x)]
     names |= {function.__name__: _reading(function) for function in reading}
     replaced.append((owner, names))
+  soft = {"gumbel_softmax": _plain("gumbel_softmax", _gumbel_softmax)}
+  replaced.append((torch.nn.functional, soft))
   replaced += [(x, _seeding(x)) for x in (torch, torch.random, torch.cuda)]
   generator = type("Generator", (generators.Seeded,), {})
   twin = generators.Twin()
