@@ -40,8 +40,8 @@ class Settings(NamedTuple):
     tree: The tree that a verifier gets. None: several trees, to depth 5 and to
       4 siblings. "chain": several chains.
     proposal: How the siblings that a verifier gets are drawn.
-    arrays: Type of the laws that a program gets: "numpy", "torch" or "jax". With
-      "jax", `rng` is a `jax.random.key`.
+    arrays: Type of a program's laws: "numpy", "torch" or "jax". With "jax",
+      `rng` is a `jax.random.key`.
     tolerance: Largest total variation that counts as rounding. None: 1e-9, or
       `FLOAT32` for laws in JAX's float32.
     strict: Whether a coin that is compared with `<=` is a failure.

@@ -125,8 +125,8 @@ class Certificate(NamedTuple):
       )
     if blur := max(float(law.blur) for law in laws):
       lines.append(
-        "  tiny numbers that are added to noise, or clamp it, are left out, with"
-        f" a difference of {blur:.2g} at most"
+        "  tiny numbers that are added to noise, or clamp it, are left out;"
+        f" they change the law by {blur:.2g} at most"
       )
     if self.smallest:
       lines += ["smallest failing case:", repr(self.smallest)]
