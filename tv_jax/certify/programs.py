@@ -275,12 +275,17 @@ def _worlds(cycle: bool, settings: Settings) -> list[_World]:
     wide = of("chain:2", 5, first[:4], needed=True, draft=(5, 1))
   else:
     wide = _families(of, settings)
-  deep = [] if cycle else of("chain:5", 4, ["smooth"] * 2, draft=(2,))
+  # Samplers that toss all coins at once have 2^5 outcomes for each draft.
+  deep = [] if cycle else of("chain:5", 4, ["smooth"] * 2)
+  supports = (2, 1, 2, 1, 2), (1, 2, 1, 2, 1)
   long = of("chain:1", 64, ["smooth"], optional=True)[0]
   return [
     *of(small, 3, first, needed=True),
     *wide,
-    *(world._replace(needed=True) for world in deep),
+    *(
+      world._replace(needed=True, draft=draft)
+      for world, draft in zip(deep, supports, strict=False)
+    ),
     # Of many tokens either the draft or the target has few.
     long._replace(draft=(2, 1)),
     long._replace(draft=(long.V, 1), target=(2,)),
