@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from examples.rules import k_seq
 from tests import oracle
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import PROPOSALS
@@ -76,7 +77,7 @@ def _table():
     yield f"{name}, reference", Case(reference, name, TREES, traced=True)
   yield "block", Case(VERIFIERS["block"], "block", {"chain": CHAIN})
   lopsided = {"lopsided": LOPSIDED}
-  yield "k_seq", Case(VERIFIERS["k_seq"], "k_seq", lopsided, (IID,))
+  yield "k_seq", Case(k_seq.rule, "k_seq", lopsided, (IID,))
 
 
 RULES = dict(_table())

@@ -35,6 +35,7 @@ def anew():
 
   def forget():
     forget_programs()
+    jax.clear_caches()
 
   forget()
   yield

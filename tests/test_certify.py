@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests import commands, faulty, quick
-from tv_jax import certify, tree
+from tv_jax import certify, tree, verifiers
 from tv_jax.certify import cases, exact, findings
 from tv_jax.proposals import PROPOSALS, WITHOUT_REPLACEMENT
 from tv_jax.verifiers import (
@@ -242,7 +242,7 @@ def test_the_smallest_failing_case_is_smaller_and_spelled_out(x64):
     ("traversal", "sample_then_top", "kary:2x2"),
     ("traversal_reference", WITHOUT, "kary:2x2"),
     ("token_level", "sample_then_top", "kary:2x2"),
-    ("k_seq", "with_replacement", "kary:2x2"),
+    ("examples.rules.k_seq:rule", "with_replacement", "kary:2x2"),
   ],
 )
 def test_a_sure_draft_leaves_next_to_nothing_to_the_others(
@@ -253,7 +253,7 @@ def test_a_sure_draft_leaves_next_to_nothing_to_the_others(
   shape, V = tree.parse(shape), 3
   contexts = cases.num_contexts(V, shape.max_depth)
   run = exact.make_runner(
-    VERIFIERS[rule], PROPOSALS[proposal], shape, np.float32, V
+    verifiers.resolve(rule), PROPOSALS[proposal], shape, np.float32, V
   )
   for tail in (1e-20, 1e-29, 1e-31, 1e-36):
     rng = np.random.default_rng(0)

@@ -15,13 +15,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests import oracle
+from tests import battery, oracle
 from tv_jax import certify
 from tv_jax import tree as tree_lib
 from tv_jax.certify import cases, exact
 from tv_jax.certify.dice import ratios
 from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import VERIFIERS
 
 LAW = (0.125, 0.375, 0.5)
 WANTED = {i: Fraction(x) for i, x in enumerate(LAW)}
@@ -706,7 +705,7 @@ def test_it_and_the_jax_certificate_find_the_same_law(rule, proposal, x64):
   length = tree.max_depth + 1
   contexts = cases.num_contexts(3, tree.max_depth)
   laws = np.random.default_rng(0).dirichlet(np.ones(3), size=(2, contexts))
-  named = VERIFIERS[rule], PROPOSALS[proposal]
+  named = battery.RULES[rule].rule, PROPOSALS[proposal]
   run = exact.make_runner(*named, tree, np.float64, 3)
   outcome = run(cases.World("given", *laws))
   p, q = (

@@ -121,7 +121,7 @@ def test_a_rule_is_put_into_the_package(tmp_path):
   table = checkout / "tv_jax/verifiers/table.py"
   code = table.read_text()
   code = code.replace("import block,", "import block, kseq,", 1)
-  last = "    k_seq.RULE,\n"
+  last = "    block.RULE,\n"
   code = code.replace(last, last + "    kseq.kseq,\n", 1)
   assert code.count("kseq") == 3
   table.write_text(code)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from examples import gated
-from examples.rules import gbv, ot_traversal, pairs
+from examples.rules import gbv, k_seq, ot_traversal, pairs
 from tests import battery, quick
 from tests.battery import CHAIN, IID, WOR, Case
 from tv_jax import certify
@@ -37,6 +37,7 @@ def check(rule, proposal, shape, **changes):
   quick.shorter(
     [
       ("examples.rules.gbv:rule", IID, "branching:2,1"),
+      ("examples.rules.k_seq:rule", IID, "kary:2x2"),
       ("examples.rules.ot_traversal:rule", WOR, "branching:2,1"),
       ("examples.rules.ot_traversal:rule", WOR, "adaptive:2,2"),
       (FEW_PAIRS, WOR, "kary:2x2"),
@@ -137,6 +138,13 @@ def test_gbv_is_for_chains_from_the_root(text):
   reason = misfit(gbv.rule, tree_lib.parse(text), PROPOSALS[IID])
   nearest = re.search(r'give tree="([^"]+)"', reason)[1]
   assert not misfit(gbv.rule, tree_lib.parse(nearest), PROPOSALS[IID])
+
+
+def test_k_seq_is_for_one_proposal():
+  for name, proposal in PROPOSALS.items():
+    reason = misfit(k_seq.rule, CHAIN, proposal)
+    assert (reason is None) == (name == IID)
+    assert reason is None or f"is defined for {IID} only" in reason
 
 
 # The gate.

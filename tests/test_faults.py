@@ -201,7 +201,7 @@ def test_what_no_rule_gives_is_told_in_a_line(fields, told):
   ("policy", "told"),
   [
     (raises, r"KeyError: 'nobody' \(test_faults.py, line \d+\)$"),
-    (lambda laws, worth, *_: worth, r"gave \[1\] worths: it should give"),
+    (lambda laws, score, *_: score, r"returned \[1\] scores: return"),
   ],
 )
 def test_what_no_policy_gives_is_told_in_a_line(policy, told):

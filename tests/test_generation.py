@@ -1,6 +1,7 @@
 """Generation through the public API: exact, independent of company, checked."""
 
 import functools
+import inspect
 
 import jax
 import numpy as np
@@ -10,7 +11,11 @@ import tv_jax
 from tests import bad, checkpoints, quick
 from tests.checkpoints import pair
 from tv_jax.engine import cycle, programs
-from tv_jax.engine.config import COLDEST_DRAFT, decode_config
+from tv_jax.engine.config import (
+  COLDEST_DRAFT,
+  DecodeConfig,
+  decode_config,
+)
 from tv_jax.engine.decode import Batch, Prompt
 from tv_jax.engine.generate import encode
 from tv_jax.engine.pair import Pair
@@ -124,9 +129,9 @@ class TestLengths:
     prompt = [[(5 * i) % 47 for i in range(60)], [3, 4]]
     whole = generate(kind, prompt)
     monkeypatch.setattr(cycle, "CHUNK", 16)
-    tv_jax.forget_programs()
+    programs.forget_programs()
     pieces = generate(kind, prompt)
-    tv_jax.forget_programs()
+    programs.forget_programs()
     assert pieces.tokens == whole.tokens
 
 
@@ -231,8 +236,11 @@ class TestRefusals:
       ({"ends": [48]}, "ends="),
       ({"seed": 2**32}, "seed=4294967296: give an integer from 0 to 42949672"),
       ({"verifier": None, "trace": 2}, "plain decoding has no rules"),
-      ({"panel": [lambda *draft: None]}, "has no stop law to expect lengths"),
-      ({"among": ["token_level"]}, "'traversal', which is to decide"),
+      (
+        {"panel": [lambda *draft: None]},
+        "has no stop law to compute expected lengths",
+      ),
+      ({"among": ["token_level"]}, "add 'traversal', the verifier"),
     ],
   )
   def test_of_options(self, options, words):
@@ -249,10 +257,41 @@ class TestRefusals:
       Pair(target=pair().target, draft=other, draft_kind="independent")
 
 
+def test_the_options_stand_in_the_signatures():
+  """With the same types and defaults in all three functions."""
+  options = dict(inspect.signature(decode_config).parameters)
+  options.pop("pair")
+  ours = inspect.signature(tv_jax.generate).parameters
+  assert {name: ours[name] for name in options} == options
+  theirs = inspect.signature(tv_jax.stream).parameters
+  shared = options.keys() & theirs.keys()
+  assert {name: theirs[name] for name in shared} == {
+    name: options[name] for name in shared
+  }
+  for name in ours.keys() - {"pair", "prompts"}:
+    assert ours[name].kind is inspect.Parameter.KEYWORD_ONLY
+    assert f"    {name}: " in tv_jax.generate.__doc__
+  with pytest.raises(TypeError, match=r"^generate\(\) .* 'max_tokens'"):
+    tv_jax.generate(pair(), [[1]], max_tokens=4)
+
+
+def test_a_config_prints_as_its_docstring_says():
+  chain = {"tree": "chain:5", "verifier": "block"}
+  for options in (chain, {"verifier": None}):
+    line = str(decode_config(pair(), **options))
+    assert f'"{line}"' in " ".join(DecodeConfig.__str__.__doc__.split())
+
+
+def test_a_path_longer_than_the_targets_positions_is_refused():
+  most = pair().target.config.max_position_embeddings
+  with pytest.raises(ValueError, match=f"has only {most} positions"):
+    decode_config(pair(), tree=f"chain:{most}")
+
+
 class TestProgram:
   def test_it_is_compiled_once(self):
     small = functools.partial(generate, verifier=None)
-    tv_jax.forget_programs()
+    programs.forget_programs()
     for seed, temperature, limit in [(0, 1.0, 24), (1, 0.7, 20), (2, 1.3, 32)]:
       small(seed=seed, temperature=temperature, max_new_tokens=limit)
     small(prompts=[[3] * 9, [1], [2], [1, 2]])

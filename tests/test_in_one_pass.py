@@ -64,7 +64,7 @@ def test_a_confidence_that_is_a_nan_is_a_fault():
 @pytest.mark.parametrize(
   ("kind", "stop", "words"),
   [
-    ("dspark none", 0.4, "does not say how sure it is"),
+    ("dspark none", 0.4, "has no confidence head"),
     ("dspark", 1, "draft_stop=1: give a number from 0 to 1, but not 1"),
   ],
 )

@@ -10,12 +10,17 @@ import types
 import jax
 import pytest
 
+import tv_jax
+from tests import checkpoints
 from tests.stores import ROOT
+from tv_jax import engine
 from tv_jax.engine import programs
+from tv_jax.engine.config import decode_config
 
 ASK = """
 import json, sys, jax, tv_jax
 pair = tv_jax.load("bundled/draft", "bundled/target")
+tv_jax.engine.keep_programs()
 result = tv_jax.generate(pair, [[1, 5]], verifier=None, max_new_tokens=4)
 folder = jax.config.jax_compilation_cache_dir
 print(json.dumps([folder, result.tokens]))
@@ -67,6 +72,35 @@ def test_a_home_may_be_no_folder_and_what_jax_was_told_stands(
   finally:
     for name, value in before.items():
       jax.config.update(name, value)
+
+
+SETTINGS = [
+  "compilation_cache_dir",
+  "persistent_cache_min_compile_time_secs",
+]
+
+
+def test_a_library_call_leaves_the_configuration_of_jax_alone():
+  before = [getattr(jax.config, f"jax_{name}") for name in SETTINGS]
+  ours = jax.jit(lambda x: x + 1)
+  ours(1)
+  pair = checkpoints.pair("none")
+  tv_jax.generate(pair, [[1, 5]], verifier=None, max_new_tokens=1)
+  engine.forget_programs()
+  assert [getattr(jax.config, f"jax_{name}") for name in SETTINGS] == before
+  assert ours._cache_size() == 1
+
+
+def test_what_is_compiled_is_told_and_a_large_tree_is_warned_of(caplog):
+  pair = checkpoints.pair()
+  caplog.set_level("INFO", logger="tv_jax")
+  for tree, level in (("chain:3", "INFO"), ("chain:14", "WARNING")):
+    config = decode_config(pair, tree=tree)
+    programs._announce("advance", config)
+    told = caplog.records[-1]
+    assert told.levelname == level
+    assert f"compiling advance: {config}" in told.getMessage()
+    assert ("minutes" in told.getMessage()) == (level == "WARNING")
 
 
 CUDA, ROCM = "PJRT C API\ncuda 13000", "PJRT C API\nrocm 70000"

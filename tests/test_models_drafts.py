@@ -393,7 +393,8 @@ def test_another_kind_is_one_line(saved, monkeypatch):
   raw = quickstart.get_config().to_dict()
   raw["models"]["draft_kind"] = "itself"
   runs.from_config(raw)
-  pair = tv_jax.load("", saved / "target", draft_kind="itself")
+  path = saved / "target"
+  pair = tv_jax.load(path, path, draft_kind="itself")
   result = tv_jax.generate(
     pair,
     [[5], [1, 2, 3]],

@@ -113,6 +113,15 @@ def test_what_no_module_holds_is_called_by_its_own_name(folder):
   assert verifiers.resolve(named).name == "first"
 
 
+def test_a_rule_of_ones_own_cannot_have_a_built_ins_name(folder):
+  token_level = VERIFIERS["token_level"]
+  mine = Verifier(name="traversal", offers=token_level.offers)
+  with pytest.raises(ValueError, match="your own has the name 'traversal'"):
+    verifiers.resolve(mine)
+  same = dataclasses.replace(VERIFIERS["traversal"])
+  assert verifiers.resolve(same) == VERIFIERS["traversal"]
+
+
 def test_two_rules_of_one_name_are_refused():
   rules = [dataclasses.replace(rule, name="x") for rule in VERIFIERS.values()]
   with pytest.raises(ValueError, match="two verifiers are called 'x'"):

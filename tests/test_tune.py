@@ -10,10 +10,10 @@ import jax
 import numpy as np
 import pytest
 
-import tv_jax
 from tests import checkpoints, commands, quick
 from tv_jax import tree as tree_lib
 from tv_jax.certify import cases, drafts, exact
+from tv_jax.engine import Pair
 from tv_jax.proposals import PROPOSALS
 from tv_jax.tree import ROOT as TOP
 from tv_jax.tune import choosing, sampling, tune
@@ -165,7 +165,7 @@ def test_the_best_nodes_are_those_of_brute_force(tree):
 def pair():
   target, draft = (checkpoints.ours(TINY, seed) for seed in (0, 0))
   draft.params["unembedding"] = draft.params["unembedding"] / 2
-  return tv_jax.Pair(target=target, draft=draft, draft_kind="independent")
+  return Pair(target=target, draft=draft, draft_kind="independent")
 
 
 OPTIONS = {

@@ -45,8 +45,7 @@ from tv_jax.tree import ROOT
 from tv_jax.verifiers import (
   NOT_OFFERED,
   VERIFIERS,
-  check_draft,
-  misfit,
+  check_drafts,
   verify,
 )
 
@@ -342,13 +341,6 @@ def test_traversal_is_not_always_longer_on_trees(x64):
   assert lengths["token_level"] == pytest.approx(2.615, abs=1e-12)
 
 
-def test_k_seq_is_for_one_proposal():
-  for name, proposal in PROPOSALS.items():
-    reason = misfit(VERIFIERS["k_seq"], CHAIN, proposal)
-    assert (reason is None) == (name == IID)
-    assert reason is None or f"is defined for {IID} only" in reason
-
-
 # The entry `verify`.
 
 
@@ -388,9 +380,9 @@ def test_verify_takes_what_is_nearly_a_law_and_what_is_never_read():
   tokens[2] = tokens[5] = INVALID
   q = spoiled(q * np.float32(1.0005), [3, 4, 2, 5], np.nan)
   p = spoiled(p * np.float32(0.9995), [2, 5], np.nan)
-  check_draft(FIGURE_1, tokens, q, p)
+  check_drafts(FIGURE_1, tokens[None], q[None], p[None])
   with pytest.raises(ValueError, match=r"q\[0\] sums to 1.002"):
-    check_draft(FIGURE_1, tokens, q * np.float32(1.0015), p)
+    check_drafts(FIGURE_1, tokens[None], q[None] * np.float32(1.0015), p[None])
 
 
 # What once went wrong.

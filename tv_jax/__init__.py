@@ -1,9 +1,18 @@
-"""tv_jax: lossless verification in speculative tree decoding, in JAX."""
+"""tv_jax: lossless verification in speculative tree decoding, in JAX.
+
+- `load` and `generate`: prompts in, tokens out; `stream` for one prompt.
+- `certify`: is a rule, a proposal or any sampler lossless?
+- `record`: a run that keeps every cycle, for `replay` under any rule.
+- `tune`: the best tree for a pair and a machine.
+- `distill`: a draft for a target; `distill.score` says how good it is.
+- `tree`, `proposals` and `verifiers`: what `generate` takes by name.
+"""
 
 from tv_jax import (
   certify,
   distill,
   drafting,
+  engine,
   models,
   proposals,
   replay,
@@ -13,20 +22,16 @@ from tv_jax import (
   verifiers,
 )
 from tv_jax.engine.generate import generate, stream
-from tv_jax.engine.pair import Pair, load
-from tv_jax.engine.programs import forget_programs
-from tv_jax.engine.results import Generation
+from tv_jax.engine.pair import load
 from tv_jax.replay.recording import record
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
-  "Generation",
-  "Pair",
   "certify",
   "distill",
   "drafting",
-  "forget_programs",
+  "engine",
   "generate",
   "load",
   "models",

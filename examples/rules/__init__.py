@@ -2,7 +2,7 @@
 
     python -m tv_jax.certify --verifiers=examples.rules.gbv:rule
 
-From the repository's root every command takes them by this name. `gbv` is of
-another paper, `ot_traversal` is described in docs/beyond.md. With a real pair
-neither gains over the traversal.
+From the repository's root every command takes them by this name. `gbv` and
+`k_seq` are from other papers, and docs/beyond.md describes `ot_traversal`. None
+of them gains over the traversal with a real pair.
 """

@@ -126,7 +126,7 @@ def enumerate_drafts(
       grown["fault"] |= chosen.fault
       place = chosen.above + above.start
       grown["parent"][:, below_it] = np.where(chosen.exists, place, NO_PARENT)
-      grown["worth"][:, below_it] = chosen.worth
+      grown["worth"][:, below_it] = chosen.score
     for node in above:
       grown = _with_children(grown, node, below_it, ways, q)
       if len(grown["chance"]) > most:

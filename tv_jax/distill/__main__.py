@@ -14,6 +14,7 @@ from tv_jax import distill
 from tv_jax.distill import Training, Writing
 from tv_jax.edge import cli, progress
 from tv_jax.engine import pair as pairs
+from tv_jax.engine.programs import keep_programs
 from tv_jax.runs import questions
 
 _TARGET = flags.DEFINE_string(
@@ -84,6 +85,7 @@ def main() -> None:
   elif _PROMPTS.value:
     asked = questions.load_questions(_PROMPTS.value)
     prompts = [question.turns[:1] for question in asked]
+  keep_programs()
   pair = pairs.load(None, target, draft_kind="none", revision=_REVISION.value)
   folder = f"runs/distill/{target.strip('/').replace('/', '-')}"
   folder += "-text" * bool(_TEXT.value)

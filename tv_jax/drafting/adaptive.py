@@ -1,12 +1,12 @@
 """Trees that take their shape while they are drafted.
 
-Axes: N places, n places of a level, K children of a node at most, D depth,
-V vocabulary.
+A policy decides which nodes get children, and how many. It sees the draft's
+probabilities after the existing nodes, and no token of a child. With such a
+policy every verifier stays lossless. A tree that is pruned by the tokens that
+were drawn would change their distribution, and no verifier accounts for that.
 
-Which nodes have children, and how many, is decided from the laws after the
-nodes that are there already, before any child of theirs is drawn: a predictable
-policy. Every verifier stays lossless under one. To draw first and then to keep
-what looks good by its own token is another law, which none of them knows.
+Axes: N places of the tree, n places of a level, m places of the level above,
+K maximum number of children, D depth, V vocabulary.
 """
 
 from __future__ import annotations
@@ -19,62 +19,62 @@ import numpy as np
 
 from tv_jax.tree import NO_CHILD, NO_PARENT, ROOT, Adaptive, Topology
 
-# What a child is thought to be worth where the draft knows nothing.
+# Assumed acceptance probability of a first child if the draft is uniform.
 _LEAST = 0.5
 
 
 class Chosen(NamedTuple):
-  """The nodes of a level, in level order; places left empty come last."""
+  """The nodes of a level, in level order. Empty places come last."""
 
-  # [n] the place of each one's parent among the level above
+  # [n] index of the parent among the nodes above that may have children
   above: jax.Array | np.ndarray
-  rank: jax.Array | np.ndarray  # [n]
-  exists: jax.Array  # [n] bool
-  worth: jax.Array  # [n]
-  fault: jax.Array  # [] bool: the policy gave a NaN
+  rank: jax.Array | np.ndarray  # [n] number of elder siblings
+  exists: jax.Array  # [n] bool: False for an empty place
+  score: jax.Array  # [n] the policy's score
+  fault: jax.Array  # [] bool: the policy returned a NaN
 
 
-def by_confidence(laws: jax.Array, worth: jax.Array, most: int) -> jax.Array:
-  """Makes children worth more, the surer the draft is of one token.
+def by_confidence(laws: jax.Array, score: jax.Array, most: int) -> jax.Array:
+  """Scores children by an estimate of the probability that they are accepted.
 
-  The eldest is thought to be accepted with chance s = (1 + max q) / 2, each
-  next one with s of what its elders have left. It is not calibrated: what s
-  should be depends on the pair.
+  The first child is assumed to be accepted with probability
+  s = (1 + max q) / 2, and each later one with probability s if all its elders
+  were rejected. The estimate is not calibrated to a pair.
 
   Args:
-    laws: [n, V] the draft's, after each node of a level.
-    worth: [n] what these are worth.
+    laws: [n, V] Draft probabilities after each node of a level.
+    score: [n] Scores of these nodes.
     most: K.
 
   Returns:
-    [n, K]
+    [n, K] Scores of their children.
   """
-  sure = _LEAST + (1 - _LEAST) * jnp.max(laws, axis=-1)
-  rank = jnp.arange(most, dtype=sure.dtype)[None]
-  return (worth * sure)[:, None] * (1 - sure)[:, None] ** rank
+  accepted = _LEAST + (1 - _LEAST) * jnp.max(laws, axis=-1)
+  rank = jnp.arange(most, dtype=accepted.dtype)[None]
+  return (score * accepted)[:, None] * (1 - accepted)[:, None] ** rank
 
 
 def choose(
   shape: Adaptive,
   depth: int,
-  laws: jax.Array,  # [m, V] after each node of the level above
-  worth: jax.Array,  # [m] of these; 0 where there is none
+  laws: jax.Array,  # [m, V] draft probabilities after each node above
+  score: jax.Array,  # [m] scores of the nodes above; 0 for an empty place
 ) -> Chosen:
-  """Chooses the nodes at `depth`: of all children those worth most."""
+  """Chooses the nodes at `depth`: the children with the highest scores."""
   policy = shape.policy or by_confidence
   width, most = shape.widths[depth - 1], shape.most
-  children = policy(laws, worth, most)
+  children = policy(laws, score, most)
   if np.shape(children) != (wanted := (len(laws), most)):
     raise ValueError(
-      f"the policy gave {list(np.shape(children))} worths: it should give"
-      f" {list(wanted)}, one for each of the most children"
+      f"the policy returned {list(np.shape(children))} scores: return"
+      f" {list(wanted)}, one for each possible child"
     )
-  broken = jnp.any(jnp.isnan(children) & (worth > 0)[:, None])
-  # A NaN is worth nothing; no child is worth more than its elder, nor than its
-  # parent, and none hangs below what is not there.
+  broken = jnp.any(jnp.isnan(children) & (score > 0)[:, None])
+  # A NaN counts as 0. A child's score is at most its parent's and its elder
+  # sibling's. So empty places get no children, and no sibling is skipped.
   children = jnp.where(children > 0, children, 0)
-  children = jax.lax.cummin(jnp.minimum(children, worth[:, None]), axis=1)
-  # Equals are taken from the left: an elder before a younger one.
+  children = jax.lax.cummin(jnp.minimum(children, score[:, None]), axis=1)
+  # top_k takes equal scores from the left, so an elder before a younger one.
   value, place = jax.lax.top_k(children.ravel(), width)
   place = jnp.sort(jnp.where(value > 0, place, children.size))
   exists = place < children.size
@@ -83,13 +83,19 @@ def choose(
     above=(place // most).astype(jnp.int32),
     rank=jnp.where(exists, place % most, 0).astype(jnp.int32),
     exists=exists,
-    worth=jnp.where(exists, children.ravel()[place], 0),
+    score=jnp.where(exists, children.ravel()[place], 0),
     fault=broken,
   )
 
 
 def topology(shape: Adaptive, parent: jax.Array) -> Topology:
-  """Makes the tree of these parents [N], siblings adjacent; NO_PARENT: none."""
+  """Builds the topology from the parent of each place.
+
+  Args:
+    shape: The places and the policy.
+    parent: [N] The parents, with siblings adjacent; NO_PARENT for the root and
+      for empty places.
+  """
   N, K = len(shape), shape.most
   place = np.arange(N, dtype=np.int32)
   first = jnp.append(True, parent[1:] != parent[:-1])
@@ -106,8 +112,8 @@ def topology(shape: Adaptive, parent: jax.Array) -> Topology:
     ancestors = ancestors.at[nodes].max(ancestors[above[nodes]])
   depths = np.arange(shape.max_depth + 1)[:, None] == shape.depth
   on_path = ancestors[:, None] & depths[None]  # [N, D + 1, N]
-  # In post-order a node comes after its own subtree, and those of elder
-  # siblings of its own and of all nodes above it.
+  # In post-order a node comes after all nodes below it, and after the subtrees
+  # of its elder siblings and of the elder siblings of all its ancestors.
   size = jnp.sum(ancestors & exists[:, None], axis=0, dtype=jnp.int32)
   sizes = jnp.where(children == NO_CHILD, 0, size[jnp.maximum(children, 0)])
   elder = (jnp.cumsum(sizes, axis=1) - sizes)[above, rank]

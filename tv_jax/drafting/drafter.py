@@ -1,8 +1,8 @@
-"""What a way of drafting does.
+"""The base class of drafters: the functions of a draft model in a cycle.
 
 Axes: B batch, N nodes, D depth, V vocabulary, E embedding, T tokens of a pass,
-J what a draft reads of each token: the target's E after its final norm, or E of
-each of the draft's `Config.target_layers`.
+J width of the target's features that the draft reads. J is E for the features
+after the final norm, or E for each of the draft's `Config.target_layers`.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from tv_jax.tree import Adaptive, Tree
 
 
 class Committed(NamedTuple):
-  """What a cycle committed, the token before it first.
+  """The tokens that the last cycle committed, after the old root.
 
-  In a tree of depth 3, after two accepted nodes and a bonus token:
-  tokens = [old root, first, second, bonus, -], gain = 3; features = those of
-  [old root, first, second, -], each to be paired with the token after it.
+  Example: in a tree of depth 3, two nodes were accepted. Then gain = 3, tokens
+  = [old root, first node, second node, bonus, -], and features has the target's
+  features of [old root, first node, second node, -]. A head pairs each feature
+  with the token after it.
   """
 
   tokens: jax.Array  # [B, D + 2] int32
-  features: jax.Array  # [B, D + 1, J] the target's, of the token before each
-  gain: jax.Array  # [B] int32: how many tokens are new; 0 in a finished row
+  features: jax.Array  # [B, D + 1, J] target features of tokens[:, :-1]
+  gain: jax.Array  # [B] int32: number of new tokens; 0 in a finished row
 
 
 @dataclasses.dataclass(frozen=True)
 class Drafter:
-  """A way of drafting: a subclass, and a line of `kinds.KINDS`.
+  """The functions of a kind of draft model.
 
-  A subclass defines `prefill`, `begin` and `extend`. It is static in a
-  compiled program, and holds no arrays.
+  A subclass defines `prefill`, `begin` and `extend`, and is listed in
+  `kinds.KINDS`. Drafters are static in compiled programs and hold no arrays.
 
-  A node that has no children is never processed. Rows of the cache during a
-  cycle: the root in the last slot of what is committed, and behind it the other
-  inner nodes in level order.
+  Leaves of the tree are never run through the draft. During a cycle the root is
+  in the last committed slot of the draft's cache. The other nodes that have
+  children follow in level order.
 
   Attributes:
     module: The draft model's Linen module.
-    stop: Nothing is drafted below a node of which `confidence` is less; 0: it
-      is not asked.
+    stop: Minimum `confidence` for expanding a node; 0 disables the check.
   """
 
   module: Any
@@ -53,7 +53,7 @@ class Drafter:
 
   @property
   def block(self) -> int:
-    """Returns how many levels it drafts in one pass; 0: a pass for each."""
+    """Number of levels drafted in one pass; 0 for one pass per level."""
     return 0
 
   @staticmethod
@@ -66,10 +66,16 @@ class Drafter:
     split: bool,
     revision: str | None,
   ) -> Model:
-    """Loads its model, from a directory or a hub repository at `revision`.
+    """Loads the draft model.
 
-    A draft on features has its target's dtype and is split as that; `dtype` (as
-    of `models.load`) and `split` are for a model of its own.
+    Args:
+      draft_kind: The kind of draft.
+      path: A directory, a file, or a repository on the hub.
+      target: The target model.
+      dtype: Type of the weights. A draft on features has its target's instead.
+      split: Whether to split an independent draft over devices. A draft on
+        features is split as its target is.
+      revision: Commit of the repository.
     """
     del dtype, split
     return models.load(
@@ -81,20 +87,26 @@ class Drafter:
     params,
     tokens: jax.Array,  # [B, T]
     following: jax.Array,  # [B, T] the token after each
-    features: jax.Array,  # [B, T, J] of each, by the target
-    cache: Cache,  # with the tokens before these
+    features: jax.Array,  # [B, T, J] target features of each
+    cache: Cache,  # holds all tokens before these
   ) -> Cache:
-    """Reads T tokens of a prompt."""
+    """Processes T tokens of a prompt."""
     raise NotImplementedError
 
   def begin(
     self, params, committed: Committed, length: jax.Array, cache: Cache
   ) -> tuple[jax.Array, jax.Array, Cache]:
-    """Catches up with `length` [B] committed tokens.
+    """Processes the newly committed tokens, up to and including the root.
+
+    Args:
+      params: The draft's parameters.
+      committed: The newly committed tokens.
+      length: [B] Number of all committed tokens.
+      cache: The draft's cache.
 
     Returns:
-      The logits [B, 1, V] and features [B, 1, E] of the root, and the cache, in
-      whose last slot the root is.
+      The logits [B, 1, V] and features [B, 1, E] at the root, and the cache,
+      which ends with the root.
     """
     raise NotImplementedError
 
@@ -102,42 +114,47 @@ class Drafter:
     self,
     params,
     tokens: jax.Array,  # [B, T]
-    features: jax.Array,  # [B, T, E] its own, of their parents
+    features: jax.Array,  # [B, T, E] the draft's own features of the parents
     positions: jax.Array,  # [B, T]
-    seen: jax.Array,  # [B, T, S] the mask
+    seen: jax.Array,  # [B, T, S] attention mask
     cache: Cache,
   ) -> tuple[jax.Array, jax.Array, Cache]:
     """Processes the nodes of a level.
 
     Returns:
-      Their logits [B, T, V] and features [B, T, E], and the cache.
+      The logits [B, T, V] and features [B, T, E] at these nodes, and the cache.
     """
     raise NotImplementedError
 
   def confidence(self, features: jax.Array) -> jax.Array | None:
-    """Returns how sure it is that a next token will be accepted: [B, T].
+    """Estimates the probability that the next token will be accepted.
 
-    By its own `features` [B, T, ..] of nodes; None: it does not say. It depends
-    on a node's token and those above alone, so what is drafted below may depend
-    on it.
+    The estimate may only depend on the tokens of a node and its ancestors. Then
+    the tree may take shape by it, and verification stays lossless.
+
+    Args:
+      features: [B, T, ..] The draft's own features of nodes.
+
+    Returns:
+      [B, T], or None if the draft does not estimate it.
     """
     del features
 
   def commit(
     self,
-    cache: Cache,  # with inner node i of the tree in slot root + i
+    cache: Cache,  # i-th node with children is in slot root + i
     tree: Tree | Adaptive,
-    root: jax.Array,  # [B] the slot of the root
-    path: jax.Array,  # [B, D + 1] the accepted nodes, from the root down
-    gain: jax.Array,  # [B] how many of them are accepted
+    root: jax.Array,  # [B] slot of the root
+    path: jax.Array,  # [B, D + 1] accepted nodes, from the root down
+    gain: jax.Array,  # [B] number of accepted nodes, root included
   ) -> Cache:
-    """Forgets what was rejected; by default all that was drafted."""
+    """Removes rejected nodes from the cache; by default all but the root."""
     del tree, path, gain
     return dataclasses.replace(cache, length=root + 1)
 
 
 def take_row(outputs, row, length):
-  """Takes the logits and features of one row [B], with a cache of `length`."""
+  """Selects one token [B] of each row, and sets the cache's length."""
   logits, features, cache = outputs
   row = row[:, None, None]
   return (

@@ -1,7 +1,7 @@
-"""Trees of drafted tokens, grown level by level.
+"""Drafting of trees, level by level.
 
-Axes: B batch, N nodes, M nodes that have children, n nodes of a level,
-K children of a node, V vocabulary.
+Axes: B batch, N nodes, M nodes that have children, n nodes of a level, m of
+them that may have children, K children of a node, V vocabulary, E embedding.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.drafting import adaptive
+from tv_jax.drafting.adaptive import Chosen
 from tv_jax.drafting.drafter import Committed, Drafter, last_committed
 from tv_jax.drafting.kinds import place_of
 from tv_jax.models import Cache, mask
@@ -23,26 +24,37 @@ from tv_jax.tree import NO_PARENT, ROOT, Adaptive, Topology, Tree
 
 
 class Drafted(NamedTuple):
-  """A tree for each row, as it was drafted."""
+  """A drafted tree for each row."""
 
   tokens: jax.Array  # [B, N] int32; the root is the last committed token
-  laws: jax.Array  # [B, M, V] of the token after each inner node
-  topology: Topology | None  # [B, ..] of each row; None: a static tree
-  root: jax.Array  # [B] the root's slot in the draft's cache
-  cache: Cache | None  # the draft's
-  # [B] bool: a NaN of what shaped it; None: nothing did
+  laws: jax.Array  # [B, M, V] probabilities after each node with children
+  topology: Topology | None  # [B, ..] of an adaptive tree; None if static
+  root: jax.Array  # [B] slot of the root in the draft's cache
+  cache: Cache | None  # the draft's cache
+  # [B] bool: a confidence or a policy's score was NaN; None if the draft has no
+  # influence on the tree's shape
   fault: jax.Array | None = None
 
 
 class Growing(NamedTuple):
-  """What trees are drafted with."""
+  """Inputs of drafting that stay the same from level to level."""
 
   drafter: Drafter
-  params: dict  # its model's
+  params: dict  # parameters of the draft model
   proposal: Proposal  # how siblings are drawn
-  law: Callable[[jax.Array], jax.Array]  # logits [.., V] to what is drawn from
+  law: Callable[[jax.Array], jax.Array]  # logits [.., V] -> probabilities
   keys: jax.Array  # [B]
-  going: jax.Array  # [B] bool: whether the row is not done
+  active: jax.Array  # [B] bool: whether the row has not finished
+
+
+class _Level(NamedTuple):
+  """The nodes of a level that may have children."""
+
+  nodes: np.ndarray  # [m] indices in the tree
+  score: jax.Array  # [B, m] as policies give it; 0 or False for no node
+  related: jax.Array | np.ndarray  # [.., m, M] bool: itself or an ancestor
+  laws: jax.Array  # [B, m, V] draft probabilities after each node
+  features: jax.Array  # [B, m, E]
 
 
 def grow(
@@ -54,90 +66,52 @@ def grow(
 ) -> Drafted:
   """Drafts a tree for each row.
 
-  Which nodes a level has is settled before any of its tokens is drawn: by a
-  static tree, or by the policy of an adaptive one, from the laws above. Then
-  those of its nodes that may have children are processed.
+  The nodes of a level are fixed before any of their tokens is drawn: by a
+  static tree, or by the policy of an adaptive tree from the probabilities at
+  the level above. Nodes that may have children are then run through the draft.
 
   Args:
     growing: The drafter, and how it draws.
-    tree: The trees' shape, or what shapes them.
-    committed: What was committed since the last draft.
-    length: [B] how many tokens are committed.
-    cache: The draft's.
+    tree: The static tree, or the places and policy of adaptive trees.
+    committed: The tokens committed since the last draft.
+    length: [B] Number of committed tokens.
+    cache: The draft's cache.
   """
-  drafter = growing.drafter
   static = isinstance(tree, Tree)
-  # All at once: a generator's loop for each level takes long to compile.
-  fold = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)), (0, None))
-  nodes = np.arange(np.max(tree.inner, initial=ROOT) + 1, dtype=np.int32)
-  keys = fold(growing.keys, nodes)
-  logits, features, cache = drafter.begin(
-    growing.params, committed, length, cache
-  )
+  keys = _keys(growing, tree)
+  level, cache = _root(growing, tree, committed, length, cache)
   root = cache.length - 1
-  tokens, laws = [last_committed(committed)], [growing.law(logits)]
-  parents = []  # of adaptive trees
-  shaped = not static or bool(drafter.stop)  # by what the draft says
+  tokens, laws, parents = [last_committed(committed)], [level.laws], []
   fault = jnp.zeros(len(root), bool)
-  # Of the level above: its nodes that may have children, what each is worth (0
-  # or False where there is none), and which inner nodes each is or is below.
-  inner, M = np.array([ROOT]), len(tree.inner)
-  worth = jnp.ones(tokens[0].shape, bool)
-  if not static:
-    worth = growing.going[:, None].astype(jnp.float32)
-  related = jnp.zeros((len(root), 1, M), bool).at[:, :, ROOT].set(True)
-  for depth, level in enumerate(tree.levels[1:], 1):
-    if drafter.stop:  # a NaN is never sure
-      sure = drafter.confidence(features)
-      assert sure is not None
-      fault |= jnp.any(jnp.isnan(sure) & worth.astype(bool), axis=-1)
-      worth = jnp.where(sure >= drafter.stop, worth, jnp.zeros_like(worth))
+  for depth, nodes in enumerate(tree.levels[1:], 1):
+    if growing.drafter.stop:
+      level, undefined = _without_unsure(growing.drafter, level)
+      fault |= undefined
     if static:
-      chosen = _known(tree, level, inner, worth)
-      count, sizes = tree.num_children[inner], tree.num_children[inner]
+      chosen = _of_static(tree, nodes, level)
+      count = sizes = tree.num_children[level.nodes]
     else:
       choose = functools.partial(adaptive.choose, tree, depth)
-      chosen = jax.vmap(choose)(laws[-1], worth)
-      count, sizes = _count(chosen, worth), tree.family_sizes
-      parent = jnp.where(chosen.exists, chosen.above + inner[0], NO_PARENT)
-      parents.append(parent)
+      chosen = jax.vmap(choose)(level.laws, level.score)
+      count, sizes = _count(chosen, level.score), tree.family_sizes
+      above = chosen.above + level.nodes[0]
+      parents.append(jnp.where(chosen.exists, above, NO_PARENT))
       fault |= chosen.fault
     drawn = _draw(
       growing.proposal,
-      keys[:, inner],
-      laws[-1],
-      chosen.above,
-      chosen.rank,
+      keys[:, level.nodes],
+      level.laws,
+      chosen,
       np.unique(sizes).tolist(),
       count,
     )
-    drawn = jnp.where(chosen.exists, drawn, INVALID)
     tokens.append(drawn)
-    inner = tree.inner[np.isin(tree.inner, level)]
-    if not len(inner):
+    if not np.isin(tree.inner, nodes).any():
       break
-    place = inner - level.start
-    worth = jnp.where(
-      drawn == INVALID, jnp.zeros_like(chosen.worth), chosen.worth
+    level, cache = _extend(
+      growing, tree, depth, level, chosen, drawn, root, cache
     )
-    worth, above = worth[:, place], chosen.above[..., place]
-    if static:
-      related = jnp.asarray(tree.ancestors[inner][:, tree.inner])
-      features = features[:, above]
-    else:
-      itself, above = np.eye(M, dtype=bool)[inner][None], above[..., None]
-      related = jnp.take_along_axis(related, above, axis=1) | itself
-      features = jnp.take_along_axis(features, above, axis=1)
-    drawn = drawn[:, place]
-    logits, features, cache = drafter.extend(
-      growing.params,
-      drawn,
-      features,
-      jnp.broadcast_to((root + depth)[:, None], drawn.shape),
-      mask.tree(root, related, cache.slots),
-      cache,
-    )
-    laws.append(growing.law(logits))
+    laws.append(level.laws)
   topology = None
   if not static:
     parent = jnp.concatenate([jnp.full_like(tokens[0], NO_PARENT), *parents], 1)
@@ -147,66 +121,158 @@ def grow(
     laws=jnp.concatenate(laws, axis=1),
     topology=topology,
     root=root,
-    # What a pass left for the levels of this tree goes with it.
+    # A plain cache: drops the outputs that in_one_pass.py stores with it.
     cache=Cache(keys=cache.keys, values=cache.values, length=cache.length),
-    fault=fault if shaped else None,
+    fault=fault if growing.drafter.stop or not static else None,
   )
 
 
-def _known(tree: Tree, level: range, inner, worth) -> adaptive.Chosen:
-  """Returns a level of a static tree: nothing is below what is not there."""
-  nodes = slice(level.start, level.stop)
-  above = np.searchsorted(inner, tree.parent[nodes])
-  exists = worth[:, above]
-  return adaptive.Chosen(
+def _keys(growing: Growing, tree: Tree | Adaptive) -> jax.Array:
+  """Returns a key for each node that may have children: [B, nodes].
+
+  All are folded at once, since a loop for each level takes long to compile.
+  """
+  fold = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)), (0, None))
+  nodes = np.arange(np.max(tree.inner, initial=ROOT) + 1, dtype=np.int32)
+  return fold(growing.keys, nodes)
+
+
+def _root(
+  growing: Growing, tree: Tree | Adaptive, committed, length, cache: Cache
+) -> tuple[_Level, Cache]:
+  """Processes the committed tokens; returns the level that is the root."""
+  logits, features, cache = growing.drafter.begin(
+    growing.params, committed, length, cache
+  )
+  B, M = len(logits), len(tree.inner)
+  score = jnp.ones((B, 1), bool)
+  if isinstance(tree, Adaptive):
+    score = growing.active[:, None].astype(jnp.float32)
+  related = jnp.zeros((B, 1, M), bool).at[:, :, ROOT].set(True)
+  laws = growing.law(logits)
+  return _Level(np.array([ROOT]), score, related, laws, features), cache
+
+
+def _without_unsure(drafter: Drafter, level: _Level):
+  """Drops nodes with a confidence of less than `drafter.stop`.
+
+  Returns:
+    The level, and for each row [B] whether a confidence was NaN. A NaN is less
+    than any minimum.
+  """
+  confidence = drafter.confidence(level.features)
+  assert confidence is not None
+  score = level.score
+  undefined = jnp.any(jnp.isnan(confidence) & score.astype(bool), axis=-1)
+  kept = jnp.where(confidence >= drafter.stop, score, jnp.zeros_like(score))
+  return level._replace(score=kept), undefined
+
+
+def _of_static(tree: Tree, nodes: range, level: _Level) -> Chosen:
+  """Returns the nodes of a static tree's level that have a parent."""
+  at = slice(nodes.start, nodes.stop)
+  above = np.searchsorted(level.nodes, tree.parent[at])
+  exists = level.score[:, above]
+  return Chosen(
     above=above,
-    rank=tree.rank[nodes],
+    rank=tree.rank[at],
     exists=exists,
-    worth=exists,
+    score=exists,
     fault=jnp.bool(False),
   )
 
 
-def _count(chosen: adaptive.Chosen, worth) -> jax.Array:
+def _extend(
+  growing: Growing,
+  tree: Tree | Adaptive,
+  depth: int,
+  level: _Level,
+  chosen: Chosen,
+  drawn: jax.Array,
+  root: jax.Array,
+  cache: Cache,
+) -> tuple[_Level, Cache]:
+  """Runs the draft on those nodes of a level that may have children.
+
+  Args:
+    growing: The drafter.
+    tree: The tree.
+    depth: Depth of the level.
+    level: The level above.
+    chosen: The nodes of the level.
+    drawn: [B, n] Their tokens.
+    root: [B] Slot of the root.
+    cache: The draft's cache.
+  """
+  nodes = tree.levels[depth]
+  inner = tree.inner[np.isin(tree.inner, nodes)]
+  place = inner - nodes.start
+  score = jnp.where(
+    drawn == INVALID, jnp.zeros_like(chosen.score), chosen.score
+  )
+  above = chosen.above[..., place]
+  if isinstance(tree, Tree):
+    related = jnp.asarray(tree.ancestors[inner][:, tree.inner])
+    features = level.features[:, above]
+  else:
+    itself = np.eye(len(tree.inner), dtype=bool)[inner][None]
+    above = above[..., None]
+    related = jnp.take_along_axis(level.related, above, axis=1) | itself
+    features = jnp.take_along_axis(level.features, above, axis=1)
+  tokens = drawn[:, place]
+  logits, features, cache = growing.drafter.extend(
+    growing.params,
+    tokens,
+    features,
+    jnp.broadcast_to((root + depth)[:, None], tokens.shape),
+    mask.tree(root, related, cache.slots),
+    cache,
+  )
+  laws = growing.law(logits)
+  return _Level(inner, score[:, place], related, laws, features), cache
+
+
+def _count(chosen: Chosen, score: jax.Array) -> jax.Array:
   """Counts the chosen children of each node above: [B, m]."""
-  rows = jnp.arange(len(worth), dtype=jnp.int32)[:, None]
-  count = jnp.zeros(worth.shape, jnp.int32)
+  rows = jnp.arange(len(score), dtype=jnp.int32)[:, None]
+  count = jnp.zeros(score.shape, jnp.int32)
   return count.at[rows, chosen.above].add(chosen.exists.astype(jnp.int32))
 
 
-def _draw(proposal, keys, laws, above, rank, sizes, count) -> jax.Array:
-  """Draws the tokens of a level: [B, n].
+def _draw(proposal, keys, laws, chosen: Chosen, sizes, count) -> jax.Array:
+  """Draws the tokens of a level: [B, n], INVALID where there is no node.
 
   Args:
     proposal: How siblings are drawn.
-    keys: [B, m] of the nodes above.
-    laws: [B, m, V] after these.
-    above: [B, n] or [n] the place of each one's parent among these.
-    rank: [B, n] or [n].
-    sizes: How many children a node may have, rising.
-    count: [B, m] or [m] how many each has.
+    keys: [B, m] Keys of the nodes above.
+    laws: [B, m, V] Draft probabilities after the nodes above.
+    chosen: The nodes of the level.
+    sizes: Possible numbers of children of a node, ascending.
+    count: [B, m] or [m] Number of children of each node above.
   """
   B, m, V = laws.shape
 
   def families(k):
-    # In one axis: one within another takes longer to trace.
+    # One vmap over a merged axis; nested vmaps take longer to trace.
     draw = jax.vmap(functools.partial(proposal.draw, k=k))
     return draw(keys.reshape(B * m), laws.reshape(B * m, V)).reshape(B, m, k)
 
   most = sizes[-1]
   if proposal.nested:
     drawn = families(most)
-  else:  # what the first is drawn from depends on how many there are
+  else:  # the first sibling's distribution depends on the number of siblings
     drawn = jnp.full((B, m, most), INVALID, jnp.int32)
     for k in sizes:
       family = jnp.pad(
         families(k), ((0, 0), (0, 0), (0, most - k)), constant_values=INVALID
       )
       drawn = jnp.where((count == k)[..., None], family, drawn)
-  place = jnp.broadcast_to(above * most + rank, (B, rank.shape[-1]))
-  return jnp.take_along_axis(drawn.reshape(B, m * most), place, axis=1)
+  rank = chosen.rank
+  place = jnp.broadcast_to(chosen.above * most + rank, (B, rank.shape[-1]))
+  tokens = jnp.take_along_axis(drawn.reshape(B, m * most), place, axis=1)
+  return jnp.where(chosen.exists, tokens, INVALID)
 
 
 def spread(tree: Tree | Adaptive, laws: jax.Array) -> jax.Array:
-  """Gives each node its law, [.., N, V] of [.., M, V]; leaves get any row."""
+  """Expands [.., M, V] to all nodes, [.., N, V]; leaves get arbitrary rows."""
   return laws[..., place_of(tree), :]

@@ -1,6 +1,6 @@
-"""Drafts all levels in one pass: DSpark, DFlash.
+"""Drafters that draft all levels in one pass: DSpark and DFlash.
 
-Axes as in drafter.py, and K rows of a block.
+Axes as in drafter.py, and K tokens of a block.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tv_jax.tree import Adaptive, Tree
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Passed(Cache):
-  """A cache, and what a pass over a block gave at each of its places."""
+  """The cache, and the outputs of a forward pass over a block of positions."""
 
   logits: jax.Array  # [B, K, V]
   outputs: jax.Array  # [B, K, E]
@@ -26,30 +26,31 @@ class Passed(Cache):
 
 @dataclasses.dataclass(frozen=True)
 class InOnePass(Drafter):
-  """A draft whose pass gives each depth its logits; a token adds its own.
+  """A draft that computes the logits for all depths of the tree in one pass.
 
-  Its cache has rows of what the target has processed, and of nothing else: the
-  root is not among them. A block's rows lie behind those of a catch-up, and are
-  overwritten by the next one. What a node hands down to its children in the
-  place of features is the state of its Markov head and, last, how sure it is.
+  A Markov head then adds a bias that depends on the node's token. The cache
+  holds only tokens that the target has processed, so not the root. The rows of
+  a block follow behind, and the next catch-up overwrites them. As features,
+  nodes pass the state of the Markov head to their children, with the confidence
+  as its last entry.
   """
 
   @property
   def block(self) -> int:
-    """Returns K."""
+    """K, the number of levels drafted in one pass."""
     return dspark.block_of(self.module.config).size
 
   def prefill(self, params, tokens, following, features, cache: Cache):
-    """Reads the features of T tokens of a prompt."""
+    """Processes the target's features of T tokens of a prompt."""
     del following
     return self._pass(params, tokens[:, :0], features, cache.length, cache)[2]
 
   def begin(self, params, committed: Committed, length, cache: Cache):
-    """Catches up, and makes the pass.
+    """Processes the new tokens' features and the block, in one pass.
 
-    With 10 tokens committed, 3 of them new: the features of tokens 6, 7 and 8
-    go to slots 6, 7, 8, and the block is token 9 and masks, at positions 9 and
-    up. Of a prompt of one token nothing is known.
+    Example: 10 tokens are committed, 3 of them new. The features of tokens 6, 7
+    and 8 go to slots 6, 7 and 8. The block is token 9 followed by mask tokens,
+    at positions 9 and up. After a prompt of one token there are no features.
     """
     block = dspark.block_of(self.module.config)
     root = last_committed(committed)
@@ -81,7 +82,7 @@ class InOnePass(Drafter):
     seen: jax.Array | None,
     cache: Cache,
   ):
-    """Adds what the nodes of a level say; `features` are parents' states."""
+    """Adds the Markov head's bias; `features` are the states of the parents."""
     del seen
     assert isinstance(cache, Passed)
     depth = (positions[:, :1] - cache.length[:, None] + 1)[..., None]
@@ -91,39 +92,40 @@ class InOnePass(Drafter):
     )
     state = self.module.state(tokens)
     above = features[..., : state.shape[-1]].astype(state.dtype)
-    bias, state, sure = self.module.apply(
+    bias, state, confidence = self.module.apply(
       {"params": params}, tokens, outputs, above, method="after"
     )
-    if sure is not None:  # beside the state, in no less than its own precision
+    if confidence is not None:
+      # The confidence is not rounded to a narrower type.
       state = jnp.concatenate(
-        [state.astype(sure.dtype), sure[..., None]], axis=-1
+        [state.astype(confidence.dtype), confidence[..., None]], axis=-1
       )
     return logits + bias, state, cache
 
   def confidence(self, features) -> jax.Array | None:
-    """Returns what its confidence head says, if it has one."""
+    """Returns the output of the confidence head, if the draft has one."""
     known = dspark.block_of(self.module.config).confidence
     return features[..., -1] if known else None
 
   def commit(
     self, cache: Cache, tree: Tree | Adaptive, root, path, gain
   ) -> Cache:
-    """Keeps what was known."""
+    """Keeps the rows of tokens that the target has processed."""
     del tree, path, gain
     return dataclasses.replace(cache, length=root)
 
   def _pass(self, params, tokens, features, known, cache: Cache):
-    """Processes features into the cache's rows, and a block behind them.
+    """Runs the module on features, and on a block behind them.
 
     Args:
-      params: The draft's.
-      tokens: [B, K] the block; or [B, 0].
-      features: [B, T, X] of tokens; the first one's slot is its position.
-      known: [B] how many tokens there are before the block.
-      cache: The draft's.
+      params: The draft's parameters.
+      tokens: [B, K] Tokens of the block, or [B, 0] for none.
+      features: [B, T, J] Target features of consecutive tokens.
+      known: [B] Number of tokens before the block.
+      cache: The draft's cache. Its length is the position of the first feature.
 
     Returns:
-      What the module does.
+      The logits, outputs and cache of the module.
     """
     T, K = features.shape[1], tokens.shape[1]
     positions = [

@@ -1,6 +1,6 @@
-"""The ways of drafting; drafter.py says what each function does.
+"""Drafters with one pass per level, and the table of all kinds.
 
-Axes as in drafter.py.
+drafter.py describes the functions and the axes.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from tv_jax.tree import Adaptive, Tree
 
 @dataclasses.dataclass(frozen=True)
 class Independent(Drafter):
-  """A language model of its own, such as a small Llama.
+  """A separate language model, such as a small Llama.
 
-  It never processed the leaves, so the last accepted token may be missing from
-  its cache: it takes that and the bonus token together, where the former is at
-  worst a row that is rewritten with itself.
+  The draft does not process leaves, so its cache lacks the last accepted token
+  if this was a leaf. `begin` therefore processes the last accepted token
+  together with the bonus token. If the token was in the cache already, its row
+  is overwritten with the same values.
   """
 
   @staticmethod
   def load(draft_kind, path, target, *, dtype, split, revision) -> models.Model:
-    """Loads a language model; each device holds all of it unless `split`."""
+    """Loads a language model. Each device holds a copy unless `split`."""
     del draft_kind
     mesh = target.mesh
     model = models.load(
@@ -42,15 +43,15 @@ class Independent(Drafter):
     return dataclasses.replace(model, params=params)
 
   def prefill(self, params, tokens, following, features, cache: Cache):
-    """Reads the tokens alone."""
+    """Processes the tokens; the target's features are not used."""
     del following, features
     return causal_pass(self.module, params, (tokens,), cache)[2]
 
   def begin(self, params, committed: Committed, length, cache: Cache):
-    """Reads the last two tokens.
+    """Processes the last two committed tokens.
 
-    With 10 tokens committed it takes tokens 8 and 9, into slots 8 and 9; from a
-    single token, that one twice.
+    Example: with 10 tokens committed, it processes tokens 8 and 9 and writes
+    slots 8 and 9. A single committed token is processed twice.
     """
     start = jnp.maximum(length - 2, 0)
     last = jnp.maximum(committed.gain, 1)[:, None]
@@ -63,16 +64,16 @@ class Independent(Drafter):
     return take_row(outputs, length - 1 - start, length)
 
   def extend(self, params, tokens, features, positions, seen, cache: Cache):
-    """Processes the tokens alone."""
+    """Processes the tokens; features are not used."""
     del features
     return self.module.apply({"params": params}, tokens, positions, seen, cache)
 
   def commit(
     self, cache: Cache, tree: Tree | Adaptive, root, path, gain
   ) -> Cache:
-    """Keeps the accepted path but its last node."""
+    """Keeps the accepted path without its last node."""
     kept = jnp.maximum(gain - 1, 0)
-    if tree.is_chain:  # it lies where it is to stay
+    if tree.is_chain:  # the accepted nodes are in place already
       return dataclasses.replace(cache, length=root + kept)
     return compact(cache, root, jnp.asarray(place_of(tree))[path], kept)
 
@@ -81,18 +82,19 @@ class Independent(Drafter):
 class OnFeatures(Drafter):
   """An EAGLE head, which reads the target's features.
 
-  While drafting it makes do with its own; everything that was committed it is
-  fed again with the target's, in D + 1 slots of which `gain` are real. An
-  EAGLE-3 head tells the target's from its own by their width.
+  While drafting, the head reads the features that it computes itself. After
+  verification it is run again on the `gain` committed tokens with the target's
+  features, padded to D + 1 slots. An EAGLE-3 head distinguishes the two kinds
+  of features by their width.
   """
 
   def prefill(self, params, tokens, following, features, cache: Cache):
-    """Reads pairs of features and the token after."""
+    """Processes each feature together with the token after it."""
     del tokens
     return causal_pass(self.module, params, (following, features), cache)[2]
 
   def begin(self, params, committed: Committed, length, cache: Cache):
-    """Reads all that is new, with the target's features."""
+    """Processes all new tokens with the target's features."""
     del length
     rows = committed.tokens[:, 1:], committed.features
     outputs = causal_pass(self.module, params, rows, cache)
@@ -100,13 +102,13 @@ class OnFeatures(Drafter):
     return take_row(outputs, last, cache.length + committed.gain)
 
   def extend(self, params, tokens, features, positions, seen, cache: Cache):
-    """Processes the tokens with their parents' features."""
+    """Processes the tokens with the features of their parents."""
     return self.module.apply(
       {"params": params}, tokens, features, positions, seen, cache
     )
 
 
-# By `draft_kind`.
+# The drafter of each `draft_kind`.
 KINDS: dict[str, type[Drafter]] = {
   "independent": Independent,
   "eagle": OnFeatures,
@@ -117,7 +119,7 @@ KINDS: dict[str, type[Drafter]] = {
 
 @functools.lru_cache(maxsize=256)
 def place_of(tree: Tree | Adaptive) -> np.ndarray:
-  """Returns [N]: an inner node's place among the inner ones; 0 for a leaf."""
+  """Returns [N], each node's index in `tree.inner`; 0 for a leaf."""
   place = np.zeros(len(tree), np.int32)
   place[tree.inner] = np.arange(len(tree.inner))
   return place

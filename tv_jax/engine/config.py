@@ -1,4 +1,4 @@
-"""How to decode: `generate`'s options, checked, every name an object."""
+"""The options of `generate`, checked, with every name resolved to an object."""
 
 from __future__ import annotations
 
@@ -17,40 +17,33 @@ from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Decide, Verifier
 
-# Seeds and items are below this: 32 bits of a key.
+# A rule by name, as an object, or as its function.
+Rule = Verifier | Decide | str
+
+# Seeds and item numbers are below this: a random key holds 32 bits of them.
 SEEDS = 2**32
 
-# Below this a draft's law underflows to a few tokens, and trees to chains.
+# Lowest default temperature of the draft. Below it the probabilities of all
+# tokens but a few underflow to 0, and trees degenerate to chains.
 COLDEST_DRAFT = 0.1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DecodeConfig:
-  """How to decode; `decode_config` makes it.
+  """The decoding options, made by `decode_config`.
 
-  It is static: programs are compiled for `static()` of it, and get what that
-  leaves out as arrays.
+  A field with the name of an option of `tv_jax.generate` holds this option,
+  checked and resolved; see there for its meaning. Plain decoding has no
+  drafter, tree, proposal and verifier.
+
+  The config is hashable. Programs are compiled for `static()`, which fixes all
+  fields that programs receive as arrays instead.
 
   Attributes:
-    target: The target's module, with the outputs that the drafter reads.
-    drafter: The draft model's functions; None for plain decoding, which has no
-      tree, proposal or verifier either.
-    tree: What is drafted: a tree, or what shapes another one in each row.
-    proposal: How siblings are drawn.
-    verifier: The rule that decides.
-    rules: All that the program can decide by, this one among them.
-    panel: Rules whose expected lengths are computed on every draft.
-    temperature: Of the target; 0 is greedy decoding.
-    draft_temperature: Of the draft.
-    draft_stop: The confidence below which it drafts no further.
-    top_k: Of both laws; 0: all.
-    top_p: Of both laws; 1: all.
-    max_new_tokens: For each prompt, at most.
-    seed: Of all draws.
-    batch_size: Slots of a batch.
-    ends: Tokens that end an answer.
-    stop: Texts before the first of which an answer is cut.
-    trace: Of how many first cycles the trees are recorded.
+    target: The target's Linen module. It also returns the features that the
+      drafter reads.
+    drafter: The functions of the draft model.
+    rules: All rules between which the program can switch (option `among`).
   """
 
   target: Any
@@ -73,7 +66,7 @@ class DecodeConfig:
   trace: int
 
   def static(self) -> DecodeConfig:
-    """Returns what programs depend on; all the rest at a fixed value."""
+    """Returns the config with all fields fixed that no program depends on."""
     return dataclasses.replace(
       self,
       verifier=self.rules[0] if self.rules else None,
@@ -87,12 +80,12 @@ class DecodeConfig:
 
   @property
   def nodes(self) -> int:
-    """N; 1 without a tree."""
+    """N, the number of tree nodes; 1 without a tree."""
     return len(self.tree) if self.tree else 1
 
   @property
   def depth(self) -> int:
-    """D; 0 without a tree."""
+    """D, the depth of the tree; 0 without a tree."""
     return self.tree.max_depth if self.tree else 0
 
   @property
@@ -101,11 +94,15 @@ class DecodeConfig:
     return self.verifier and self.verifier.name
 
   def __str__(self) -> str:
-    """Returns for example "traversal on eagle, top_k, temperature 1"."""
-    what = "plain"
+    """Describes the config in one line.
+
+    For example "block on Tree(6 nodes, depth 5: 1 1 1 1 1 1),
+    without_replacement, temperature 1", or "plain, temperature 1".
+    """
+    method = "plain"
     if self.proposal:
-      what = f"{self.name} on {self.tree!r}, {self.proposal.name}"
-    return f"{what}, temperature {self.temperature:g}"
+      method = f"{self.name} on {self.tree!r}, {self.proposal.name}"
+    return f"{method}, temperature {self.temperature:g}"
 
 
 _NUMBERS = checks.fields(
@@ -125,7 +122,7 @@ def decode_config(
   pair: Pair,
   *,
   tree: Tree | Adaptive | str = "eagle",
-  verifier: Verifier | Decide | str | None = "traversal",
+  verifier: Rule | None = "traversal",
   proposal: Proposal | str = "without_replacement",
   temperature: float = 1.0,
   draft_temperature: float | None = None,
@@ -135,16 +132,16 @@ def decode_config(
   max_new_tokens: int = 128,
   seed: int = 0,
   batch_size: int = 16,
-  panel: Sequence[Verifier | Decide | str] | None = (),
+  panel: Sequence[Rule] | None = (),
   ends: Sequence[int] | None = None,
   stop: str | Sequence[str] | None = None,
-  among: Sequence[Verifier | Decide | str] = (),
+  among: Sequence[Rule] = (),
   trace: int = 0,
 ) -> DecodeConfig:
-  """Checks `generate`'s options, which are described there.
+  """Checks and resolves the options that `tv_jax.generate` describes.
 
   Raises:
-    ValueError: In one line, which is wrong and what to give instead.
+    ValueError: An option is wrong. The message says what to give instead.
   """
   numbers = _NUMBERS(
     {
@@ -157,7 +154,7 @@ def decode_config(
       "draft_stop": draft_stop,
     }
   )
-  # A cycle gains a token at least: there are no more to record.
+  # Every cycle gains at least one token, which limits the number of cycles.
   numbers["trace"] = min(numbers["trace"], max_new_tokens)
   probs.check_temperature("temperature", temperature)
   if draft_temperature is not None:
@@ -197,6 +194,11 @@ def decode_config(
       " decoding, or load a draft"
     )
   shape = tree_lib.resolve(tree)
+  if shape.max_depth >= (most := pair.target.config.max_position_embeddings):
+    raise ValueError(
+      f"tree={tree!r} has {shape.max_depth} levels: the target has only {most}"
+      " positions"
+    )
   rule, rules, panel_rules = _rules(
     verifier, among, panel, shape, drawn, vocabulary
   )
@@ -207,7 +209,8 @@ def decode_config(
       f" {drafter.block} at most"
     )
   if draft_temperature is None:
-    # A ranking needs no temperature, and loses its tail to a low one.
+    # A proposal that only ranks tokens needs no temperature. A low one would
+    # make the unlikely tokens equal, with probability 0.
     same = max(temperature, COLDEST_DRAFT)
     draft_temperature = 1.0 if drawn.ranks else same
   layers = pair.draft.config.target_layers
@@ -225,36 +228,35 @@ def decode_config(
 
 
 def _texts(pair, stop) -> tuple[str, ...]:
-  """Returns the texts that end an answer."""
+  """Returns the stop strings as a tuple."""
   texts = (stop,) if isinstance(stop, str) else stop or ()
   texts = checks.list_of(checks.text)(texts, "stop")
   if "" in texts:
     raise ValueError(f"stop={brief(stop)}: give texts, none empty")
   if texts and pair.path is None:
     raise ValueError(
-      f"stop={brief(stop)}: this pair has no tokenizer to find texts with:"
-      " give tokens, as ends"
+      f"stop={brief(stop)}: this pair has no tokenizer to find texts with; give"
+      " end tokens, ends=[..]"
     )
   return texts
 
 
 def _drafter(pair: Pair, stop: float) -> Drafter:
-  """Returns what drafts; refuses to stop where the draft is never unsure."""
+  """Returns the draft's functions; refuses `stop` without a confidence head."""
   assert pair.draft
   block = pair.draft.config.block
   if stop and not (block and block.confidence):
     raise ValueError(
-      f"draft_stop={stop:g}: {pair.draft.source} does not say how sure it is:"
-      " give 0"
+      f"draft_stop={stop:g}: {pair.draft.source} has no confidence head; give 0"
     )
   return drafting.KINDS[pair.draft_kind](pair.draft.module, stop)
 
 
 def _rules(verifier, among, panel, tree, proposal, vocabulary):
-  """Returns the rule, all that may decide, and those of the panel.
+  """Returns the rule, the rules among which to switch, and the panel.
 
-  The panel's are those that may decide and what it names itself; it has none
-  if it is None.
+  The panel has the given rules and all rules that can decide. It is empty if
+  the option is None.
   """
 
   def rules_of(name, rules):
@@ -264,8 +266,8 @@ def _rules(verifier, among, panel, tree, proposal, vocabulary):
     for rule in rules:
       if name == "panel" and not rule.offers:
         raise ValueError(
-          f"panel: {rule.name!r} has no stop law to expect lengths from: give a"
-          " Verifier(offers=..)"
+          f"panel: {rule.name!r} has no stop law to compute expected lengths"
+          " from; give a Verifier(offers=..)"
         )
       if reason := verifiers.misfit(rule, tree, proposal):
         raise ValueError(reason)
@@ -276,8 +278,8 @@ def _rules(verifier, among, panel, tree, proposal, vocabulary):
   deciding = _unique(rules_of("among", among) or [rule])
   if rule not in deciding:
     raise ValueError(
-      f"among={[other.name for other in deciding]}: {rule.name!r}, which is to"
-      " decide, must be one of them"
+      f"among={[other.name for other in deciding]}: add {rule.name!r}, the"
+      " verifier"
     )
   if panel is None:
     return rule, deciding, ()
@@ -286,7 +288,7 @@ def _rules(verifier, among, panel, tree, proposal, vocabulary):
 
 
 def _unique(rules) -> tuple[Verifier, ...]:
-  """Returns the rules, each once; refuses two of one name."""
+  """Removes duplicates; refuses two different rules with one name."""
   named: dict[str, Verifier] = {}
   for rule in rules:
     if named.setdefault(rule.name, rule) != rule:

@@ -1,4 +1,4 @@
-"""Checks rules, proposals and policies by shapes and dtypes, before any run.
+"""Checks rules, proposals and policies of users by shape, before a run.
 
 Axes: N nodes, V vocabulary.
 """
@@ -18,97 +18,96 @@ from tv_jax.verifiers import VERIFIERS, Decision, Shape, Verifier
 
 @functools.lru_cache(maxsize=256)
 def check(
-  rule: Verifier,
-  proposal: Proposal,
-  tree: Tree | Adaptive,
-  V: int,
-  dtype=np.float32,
+  rule: Verifier, proposal: Proposal, tree: Tree | Adaptive, V: int, dtype="f4"
 ) -> None:
-  """Refuses what no program can be made of; what is built in is not checked.
+  """Traces functions that are not built in, and checks their results.
 
   Raises:
-    ValueError: In one line, what is wrong with whose function.
+    ValueError: A result has a wrong shape or type, or the function raised.
   """
-  looks = {}
+  own = {}
   if isinstance(tree, Adaptive) and tree.policy:
-    name = names.of(tree.policy) or tree.policy
-    looks[f"policy {name!r}"] = lambda: _try_policy(tree, dtype, V)
+    policy = names.of(tree.policy) or tree.policy
+    own[f"policy {policy!r}"] = lambda: _trace_policy(tree, dtype, V)
   if proposal not in PROPOSALS.values():
-    looks[f"proposal {proposal.name!r}"] = lambda: [
+    own[f"proposal {proposal.name!r}"] = lambda: [
       fault for k in tree.family_sizes for fault in drawn(proposal, k, dtype, V)
     ]
-  if proposal not in PROPOSALS.values() or rule not in VERIFIERS.values():
-    looks[f"verifier {rule.name!r}"] = lambda: faults(
+  if own or rule not in VERIFIERS.values():
+    own[f"verifier {rule.name!r}"] = lambda: faults(
       rule, proposal, tree, dtype, V
     )
-  for name, look in looks.items():
+  for name, find in own.items():
     try:
-      message = "; ".join(look())
-    except Exception as error:  # whatever a stranger's function raises
+      message = "; ".join(find())
+    except Exception as error:  # a user's function may raise anything
       message = names.raised(error)
     if message:
       raise ValueError(f"{name} on {tree!r}: {message}")
 
 
 def faults(
-  verifier: Verifier, proposal: Proposal, tree: Tree | Adaptive, dtype, V: int
+  rule: Verifier, proposal: Proposal, tree: Tree | Adaptive, dtype, V: int
 ) -> list[str]:
-  """Says what is wrong with what `decide` and `stop_law` return."""
-  N = len(tree)
-  laws = jax.ShapeDtypeStruct((N, V), dtype)
-  tokens = jax.ShapeDtypeStruct((N,), np.int32)
-  eta = jax.ShapeDtypeStruct((N,), dtype)
-  topology = None
+  """Describes wrong shapes and dtypes in the results of a rule."""
+  N, topology = len(tree), None
+  array = jax.ShapeDtypeStruct
+  tokens, laws, eta = (
+    array((N,), "i4"),
+    array((N, V), dtype),
+    array((N,), dtype),
+  )
   if isinstance(tree, Adaptive):
-    grow = functools.partial(adaptive.topology, tree)
-    topology = jax.eval_shape(grow, tokens)
+    topology = jax.eval_shape(
+      functools.partial(adaptive.topology, tree), tokens
+    )
 
   def judge(topology, tokens, q, p, eta):
     draft = cast(Shape, topology or tree), proposal, tokens, q, p
-    stop = verifier.stop_law(*draft) if verifier.offers else None
-    return verifier.decide(*draft, eta), stop
+    stop = rule.stop_law(*draft) if rule.offers else eta
+    return rule.decide(*draft, eta), stop
 
   decision, stop = jax.eval_shape(judge, topology, tokens, laws, laws, eta)
   if not isinstance(decision, Decision):
     return [
-      f"decide returned {_kind(decision)}: return a tv_jax.verifiers"
+      f"decide returned {_form(decision)}: return a tv_jax.verifiers"
       " Decision(node=, residual=, accept=, fault=)"
     ]
   return [
-    *_differs("Decision.node", decision.node, (), np.int32),
-    *_differs("Decision.residual", decision.residual, (V,), dtype),
-    *_differs("Decision.accept", decision.accept, (N,), dtype),
-    *_differs("Decision.fault", decision.fault, (), bool),
-    *(_differs("stop_law", stop, (N,), dtype) if verifier.offers else ()),
+    *_differs("Decision.node", decision.node, array((), "i4")),
+    *_differs("Decision.residual", decision.residual, array((V,), dtype)),
+    *_differs("Decision.accept", decision.accept, eta),
+    *_differs("Decision.fault", decision.fault, array((), bool)),
+    *_differs("stop_law", stop, eta),
   ]
 
 
 def drawn(proposal: Proposal, k: int, dtype, V: int) -> list[str]:
-  """Says what is wrong with what `draw` returns for k siblings."""
+  """Describes a wrong shape or dtype of `draw`'s result for k siblings."""
   law, key = jax.ShapeDtypeStruct((V,), dtype), jax.random.key(0)
   tokens = jax.eval_shape(lambda key, q: proposal.draw(key, q, k), key, law)
   name = f"draw(key, q, {k}) for a {np.dtype(dtype).name} q"
-  return _differs(name, tokens, (k,), np.int32)
+  return _differs(name, tokens, jax.ShapeDtypeStruct((k,), "i4"))
 
 
-def _try_policy(tree, dtype, V) -> list[str]:
-  """Runs a policy level by level: `adaptive.choose` says what is wrong."""
+def _trace_policy(tree: Adaptive, dtype, V: int) -> list[str]:
+  """Traces a policy at each level; `adaptive.choose` raises the errors."""
   for depth, above in enumerate(tree.levels[:-1], 1):
-    worth = jax.ShapeDtypeStruct((len(above),), np.float32)
+    scores = jax.ShapeDtypeStruct((len(above),), "f4")
     laws = jax.ShapeDtypeStruct((len(above), V), dtype)
-    choose = functools.partial(adaptive.choose, tree, depth)
-    jax.eval_shape(choose, laws, worth)
+    jax.eval_shape(
+      functools.partial(adaptive.choose, tree, depth), laws, scores
+    )
   return []
 
 
-def _kind(value) -> str:
-  """Describes what `eval_shape` returned, as in float32[5]."""
+def _form(value) -> str:
+  """Describes a result of `eval_shape`, as in float32[5]."""
   if isinstance(value, jax.ShapeDtypeStruct):
     return f"{value.dtype.name}{[*value.shape]}"
   return "None" if value is None else type(value).__name__
 
 
-def _differs(name, value, shape, dtype) -> list[str]:
-  expected = f"{np.dtype(dtype).name}{[*shape]}"
-  kind = _kind(value)
-  return [] if kind == expected else [f"{name} is {kind}, not {expected}"]
+def _differs(name, found, wanted) -> list[str]:
+  found, wanted = _form(found), _form(wanted)
+  return [] if found == wanted else [f"{name} is {found}, not {wanted}"]

@@ -1,9 +1,9 @@
-"""Prompts are read; then cycles: draft, score, verify, commit.
+"""Reading prompts, and the cycle: draft, score, verify, commit.
 
-Pure functions of a frozen state.
+All functions are pure functions of a frozen state.
 
 Axes: B batch, N nodes, M nodes that have children, D depth, V vocabulary,
-P prompt length, J what the draft reads of a token.
+P prompt length, J width of the features that the draft reads.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tv_jax.engine.state import (
 )
 from tv_jax.models import Cache, causal_pass, compact, mask
 from tv_jax.proposals import INVALID
-from tv_jax.verifiers import Shape, checked, draw_bonus, toss
-from tv_jax.verifiers import offers as offers_lib
+from tv_jax.verifiers import Shape, draw_bonus, toss
+from tv_jax.verifiers import decide as decide_checked
 
-# A prompt is read in pieces of at most so many tokens. On a CPU four pieces of
-# 64 take little longer than one of 256, and a short prompt needs only one.
+# Maximum number of prompt tokens processed in one step. On a CPU four steps of
+# 64 tokens take little longer than one of 256, and a short prompt needs one.
 CHUNK, _CPU_CHUNK = 256, 64
 
 
@@ -45,22 +45,26 @@ def insert(
   slot: jax.Array,
   state: State,
 ) -> State:
-  """Reads prompts[:-1] into slots, whatever was there; no other row changes.
+  """Reads all prompt tokens but the last into the caches of some slots.
+
+  The previous contents of these slots are overwritten. Other rows are not
+  changed.
 
   Args:
-    config: How to decode.
-    params: Both models' parameters.
+    config: The decoding options.
+    params: The parameters of both models.
     request: The prompts.
-    slot: [] the slot of the first; the others take those after it.
-    state: The batch, between two cycles.
+    slot: [] Slot of the first prompt. The others take the following slots.
+    state: The state between two cycles.
   """
   length, P = request.length, request.tokens.shape[1] - 1
   size = min(P, CHUNK)
   if jax.default_backend() == "cpu":
     size = min(size, _CPU_CHUNK)
   if P % size:
-    raise ValueError(f"prompts are padded to {P}: no multiple of {size}")
-  # Nothing of what was there stays: a mask does not hide a NaN.
+    raise ValueError(f"prompts are padded to {P}: give a multiple of {size}")
+  # The old cache rows are set to 0. Masking them would not do: 0 times NaN is
+  # NaN.
   caches, records, feature = jax.tree.map(
     lambda x: jnp.zeros_like(x[: len(length)]),
     (state.caches, state.records, state.committed.features[:, :1]),
@@ -72,7 +76,7 @@ def insert(
   if size == P:
     caches, feature = read(jnp.int32(0), (caches, feature))
   else:
-    # Beyond the longest prompt's last token but one there is nothing to read.
+    # The last token of a prompt is not read, since it is the first root.
     pieces = -(-(jnp.max(length) - 1) // size)
     caches, feature = jax.lax.fori_loop(
       0, pieces, lambda i, carry: read(i * size, carry), (caches, feature)
@@ -80,9 +84,9 @@ def insert(
   before_root = jnp.maximum(length - 1, 0)
   target = dataclasses.replace(caches.target, length=before_root)
   draft = caches.draft
-  if draft:  # which reads the last two tokens when it begins
+  if draft:  # it reads the last two tokens of the prompt in the first cycle
     draft = dataclasses.replace(draft, length=jnp.maximum(length - 2, 0))
-  # The last two tokens of each prompt; a single one is both.
+  # The last two tokens of each prompt; a prompt of one token repeats it.
   last = length[:, None] - jnp.array([[2, 1]], jnp.int32)
   tokens = jnp.take_along_axis(request.tokens, jnp.maximum(last, 0), axis=1)
   D = config.depth
@@ -107,7 +111,12 @@ def insert(
 
 
 def _read(config, params, request, size, at, caches, feature):
-  """Reads tokens `at` to `at + size`; keeps the feature before the root's."""
+  """Reads tokens `at` to `at + size` of the prompts.
+
+  Returns:
+    The caches, and the target's features of the token before the root. They are
+    taken from the step that reads this token.
+  """
   tokens, following = (
     jax.lax.dynamic_slice_in_dim(request.tokens, at + shift, size, axis=1)
     for shift in (0, 1)
@@ -128,27 +137,31 @@ def _read(config, params, request, size, at, caches, feature):
 
 
 class Scored(NamedTuple):
-  """The target's view of a drafted tree."""
+  """The target's outputs for drafted trees."""
 
-  laws: jax.Array  # [B, N, V] of the token after each node
+  laws: jax.Array  # [B, N, V] probabilities of the token after each node
   features: jax.Array  # [B, N, J]
-  cache: Cache  # with node n in slot length - 1 + n
+  cache: Cache  # node n is in slot length - 1 + n
 
 
 class Verdicts(NamedTuple):
-  """What is decided about the rows' trees."""
+  """The decisions about the trees of all rows."""
 
   node: jax.Array  # [B] int32 the accepted node
   token: jax.Array  # [B] int32 the bonus token
-  fault: jax.Array  # [B] bool
-  expected: dict[str, jax.Array]  # [B] float32 by verifier of the panel
+  fault: jax.Array  # [B] bool: a NaN or an invalid decision
+  expected: dict[str, jax.Array]  # [B] float32 expected length by verifier
   trace: Trace | None  # [B, ..]
 
 
 def cycle(
   config: DecodeConfig, params: Params, state: State
 ) -> tuple[State, Drafted, jax.Array]:
-  """Runs a cycle; returns what was drafted and the laws [B, N, V] as well."""
+  """Runs one cycle.
+
+  Returns:
+    The next state, the drafted trees, and the target's probabilities [B, N, V].
+  """
   with jax.named_scope("draft"):
     drafted = draft(config, params, state)
   with jax.named_scope("target"):
@@ -161,7 +174,7 @@ def cycle(
 
 
 def draft(config: DecodeConfig, params: Params, state: State) -> Drafted:
-  """Drafts a tree for each row; in plain decoding the root alone."""
+  """Drafts a tree for each row; in plain decoding only its root."""
   if not config.drafter:
     root = last_committed(state.committed)
     return Drafted(
@@ -181,7 +194,7 @@ def draft(config: DecodeConfig, params: Params, state: State) -> Drafted:
     proposal=config.proposal,
     law=_law(config, params.draft_temperature),
     keys=_keys(state)[:, 0],
-    going=~state.done,
+    active=~state.done,
   )
   return drafting.grow(
     growing, config.tree, state.committed, state.length, state.caches.draft
@@ -191,7 +204,7 @@ def draft(config: DecodeConfig, params: Params, state: State) -> Drafted:
 def score(
   config: DecodeConfig, params: Params, state: State, draft: Drafted
 ) -> Scored:
-  """Runs one pass of the target over whole trees, roots included."""
+  """Runs the target on all nodes in one pass, with a tree attention mask."""
   cache = state.caches.target
   depth, ancestors = jnp.zeros(1, jnp.int32), jnp.ones((1, 1), bool)
   if config.tree:
@@ -216,7 +229,7 @@ def verify(
   draft: Drafted,
   laws: jax.Array,  # [B, N, V]
 ) -> Verdicts:
-  """Decides what is accepted of each row's tree; draws its bonus token."""
+  """Decides which node of each row's tree is accepted; draws bonus tokens."""
   keys = _keys(state)[:, 1]
   if not config.tree:
     tokens = jax.vmap(probs.draw)(keys, laws[:, 0])
@@ -234,13 +247,13 @@ def verify(
 def _verify_row(config, choice, key, topology, tokens, q, p, fault) -> Verdicts:
   """`verify` for one row: tokens [N], q [M, V], p [N, V]."""
   tree = cast(Shape, topology or config.tree)
-  # A law with a NaN in it is NaN throughout. Nothing is drawn from it, or
-  # nonsense: the first a rule need not see.
+  # A softmax of a NaN is NaN everywhere. Tokens drawn from it are INVALID or
+  # meaningless. A rule ignores INVALID nodes, so only the others are a fault.
   undefined = jnp.isnan(q[:, 0]) & (tokens[config.tree.inner] != INVALID)
   fault = jnp.any(undefined) | (False if fault is None else fault)
   if jax.default_backend() == "cpu":
-    # Fused with what is around it, a last digit would differ from program to
-    # program.
+    # Keeps XLA from fusing the verification with other operations, which would
+    # change last digits from program to program.
     tokens, q, p = jax.lax.optimization_barrier((tokens, q, p))
   q = drafting.spread(config.tree, q)
   draft = tree, config.proposal, tokens, q, p
@@ -248,20 +261,14 @@ def _verify_row(config, choice, key, topology, tokens, q, p, fault) -> Verdicts:
   offers = {rule: rule.offers(*draft) for rule in config.panel if rule.offers}
 
   def decide(rule):
-    if rule in offers:  # where its stop law is asked for as well
-      return offers_lib.decide(rule.walk, offers[rule], tree, tokens, p, eta)
-    decision = rule.decide(*draft, eta)
-    return decision if rule.offers else checked(decision, tokens, p)
+    return decide_checked(rule, *draft, eta, offers.get(rule))
 
   decisions = [functools.partial(decide, rule) for rule in config.rules]
   if len(decisions) == 1:
     decision = decisions[0]()
   else:
     decision = jax.lax.switch(choice, decisions)
-  stop = {
-    rule.name: offers_lib.stop_law(rule.walk, offers[rule], tree, tokens)
-    for rule in offers
-  }
+  stop = {rule.name: rule.stop_law(*draft, own) for rule, own in offers.items()}
   trace = None
   if config.trace:
     panel = {rule.name: decide(rule) for rule in offers}
@@ -283,14 +290,13 @@ def commit(
   scored: Scored,
   verdicts: Verdicts,
 ) -> State:
-  """Keeps the accepted path and the bonus token, forgets the rest."""
+  """Appends the accepted path and the bonus token, and discards the rest."""
   node, active, draft_cache = verdicts.node, ~state.done, draft.cache
   tree = config.tree
   if config.drafter and tree:
     path = _paths(tree, draft.topology, node)
     gain = jnp.where(active, jnp.asarray(tree.depth)[node] + 1, 0)
     assert draft_cache is not None
-    # The root's slot in the draft's cache stays a finished row's last.
     draft_cache = config.drafter.commit(
       draft_cache, tree, draft.root, path, gain
     )
@@ -307,7 +313,7 @@ def commit(
   start = state.length - 1
   if tree and not tree.is_chain:
     target = compact(scored.cache, start, path, gain)
-  else:  # all of a chain lies where it is to stay; to move it costs a copy
+  else:  # a chain's accepted nodes are in place already, without a copy
     target = dataclasses.replace(scored.cache, length=start + gain)
   return dataclasses.replace(
     state,
@@ -320,7 +326,7 @@ def commit(
 
 
 def _paths(tree, topology, node):
-  """[B, D + 1] the nodes from the roots down to the accepted ones."""
+  """Returns [B, D + 1], the nodes from the root to each row's accepted node."""
   if topology is None:
     return jnp.asarray(tree.paths)[node]
   return jnp.take_along_axis(topology.paths, node[:, None, None], axis=1)[:, 0]
@@ -339,6 +345,6 @@ def _law(config, temperature):
 
 
 def _keys(state):
-  """[B, 2] of each row's cycle: one to draft with, one to verify with."""
+  """Returns [B, 2] keys for this cycle: to draft with, and to verify with."""
   keys = jax.vmap(jax.random.fold_in)(state.keys, state.records.cycles)
   return jax.vmap(jax.random.split)(keys)

@@ -1,6 +1,7 @@
-"""The loop: prompts take slots of a batch, and rows advance together.
+"""The decode loop: prompts take slots of a batch; all rows advance together.
 
-Axes: B batch, N nodes, P prompt length, W new tokens at most, S cache slots.
+Axes: B batch, N nodes, P prompt length, W maximum number of new tokens,
+S cache slots.
 """
 
 from __future__ import annotations
@@ -23,28 +24,29 @@ from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.state import (
   Caches,
+  Continuation,
   Params,
-  Records,
   Request,
   State,
+  continuation,
   empty_state,
 )
 from tv_jax.models import sharding
 
-# Cache slots come in full blocks. So many suit the products of a GPU; on a CPU
-# every slot takes time.
+# The number of cache slots is a multiple of this. Matrix products on a GPU
+# prefer multiples of 128; on a CPU every unused slot costs time.
 _BLOCK, _CPU_BLOCK = 128, 16
 
 Name = TypeVar("Name", bound=Hashable)
 
 
 class Prompt(NamedTuple):
-  """What is to be continued.
+  """A prompt to continue.
 
   Attributes:
-    tokens: Of it.
-    item: Its number, which its key is folded from.
-    limit: New tokens at most.
+    tokens: Token ids of the prompt.
+    item: Number of the prompt. Its random key is folded from this number.
+    limit: Maximum number of new tokens.
   """
 
   tokens: Sequence[int]
@@ -55,7 +57,7 @@ class Prompt(NamedTuple):
 def advance(
   config: DecodeConfig, params: Params, done: jax.Array, state: State
 ) -> State:
-  """Runs cycles until so many rows are done."""
+  """Runs cycles until at least `done` rows have finished."""
   return jax.lax.while_loop(
     lambda state: jnp.sum(state.done) < done,
     lambda state: cycle.cycle(config, params, state)[0],
@@ -64,27 +66,28 @@ def advance(
 
 
 class Batch:
-  """Slots for prompts, on the device, and the programs that work on them.
+  """Slots for prompts on the device, and the compiled programs for them.
 
-  What a prompt yields does not depend on its slot, nor on the other rows.
+  The tokens of a prompt do not depend on its slot or on the other rows.
 
   Attributes:
-    size: B.
-    items: [B] the items of what was read into the slots.
-    config: What its programs are compiled for.
-    params: What they take.
-    state: What they change: it is donated to each, whose result replaces it.
-    seconds: What "compile", "prefill" and "cycles" have taken.
+    size: B, the number of slots.
+    items: [B] item numbers of the prompts in the slots.
+    config: The static part of the options.
+    params: Model parameters and other inputs that no program changes.
+    state: The batch's state. It is donated to every program and replaced by the
+      program's result.
+    seconds: Seconds spent so far on "compile", "prefill" and "cycles".
   """
 
   def __init__(self, pair: Pair, config: DecodeConfig, size: int, longest: int):
     """Allocates the slots.
 
     Args:
-      pair: The models.
-      config: How to decode.
-      size: B.
-      longest: The length of the longest prompt that there may be.
+      pair: The target and its draft.
+      config: The decoding options.
+      size: B, the number of slots.
+      longest: Maximum prompt length.
     """
     self.size, self.config = size, config.static()
     self.seconds = collections.defaultdict(float)
@@ -92,7 +95,8 @@ class Batch:
     self.width = padded_prompt(longest) + 1
     self._programs: dict[Callable, jax.stages.Compiled] = {}
     target = pair.target.config
-    self._place = sharding.placement("", pair.target.mesh)  # but for models
+    # The sharding of small arrays: copies on all devices.
+    self._place = sharding.placement("", pair.target.mesh)
     draft = pair.draft if config.drafter else None
     key = jax.random.key(config.seed)
     rule = None
@@ -122,7 +126,7 @@ class Batch:
     self.state = dataclasses.replace(self._put(state), caches=caches)
 
   def insert(self, prompts: Sequence[Prompt], slot: int) -> None:
-    """Reads prompts into a slot and those after it, whatever was there."""
+    """Reads prompts into consecutive slots, replacing their contents."""
     items = [prompt.item for prompt in prompts]
     self.items[slot : slot + len(prompts)] = items
     tokens = np.zeros((len(prompts), self.width), np.int32)
@@ -140,17 +144,22 @@ class Batch:
     )
 
   def advance(self, done: int) -> None:
-    """Runs cycles until so many rows are done."""
+    """Runs cycles until at least `done` rows have finished."""
     count = self._put(np.int32(done))
     self.state = self._run("cycles", advance, count, loops=True)
 
   def step(self) -> tuple[Drafted, jax.Array]:
-    """Runs a cycle; returns what was drafted, and the target's laws."""
+    """Runs one cycle.
+
+    Returns:
+      The drafted trees, and the target's probabilities [B, N, V] after each
+      node.
+    """
     self.state, drafted, laws = self._run("cycles", cycle.cycle)
     return drafted, laws
 
   def _run(self, name: str, function: Callable, *arguments, loops=False):
-    """Runs a program on the state, which is donated; counts its seconds."""
+    """Runs a program on the donated state, and adds to `seconds`."""
     arguments = self.params, *arguments, self.state
     begin = time.perf_counter()
     if function not in self._programs:
@@ -171,7 +180,7 @@ class Batch:
     return results
 
   def _put(self, arrays):
-    """Returns a host's arrays on all devices of the batch."""
+    """Copies host arrays to all devices of the batch."""
     return jax.device_put(arrays, self._place)
 
 
@@ -179,23 +188,24 @@ def decode(
   batch: Batch,
   prompts: Sequence[Prompt],
   step: Callable[[Batch], object] | None = None,
-) -> Iterator[Records]:
-  """Decodes prompts: a row that is done takes the next one.
+) -> Iterator[Continuation]:
+  """Decodes prompts. The next prompt takes the slot of a finished one.
 
   Args:
-    batch: The slots; what is in them is given up.
-    prompts: What to continue.
-    step: Runs one cycle, for who watches cycles. Without it many are run at
-      once: until a row is done that a prompt waits for, or all are.
+    batch: The slots. Their current contents are discarded.
+    prompts: The prompts to continue.
+    step: Function that runs one cycle, for callers that observe every cycle. By
+      default cycles run on the device until a waiting prompt can take a slot,
+      or until all rows have finished.
 
   Yields:
-    Each prompt's records, of one row, in the order of the prompts: as soon as
-    it and all before are done.
+    One continuation for each prompt, in the order of the prompts, as soon as
+    this prompt and all earlier prompts have finished.
   """
   waiting = collections.deque(enumerate(prompts))
-  places: dict[int, int] = {}  # by slot, the place of its prompt
-  ended: dict[int, Records] = {}  # by place, until those before are there
-  due = 0
+  places: dict[int, int] = {}  # slot -> index of its prompt
+  ended: dict[int, Continuation] = {}  # finished prompts, not yet yielded
+  due = 0  # index of the next prompt to yield
   while due < len(prompts):
     for slot in range(batch.size):
       if waiting and slot not in places:
@@ -209,24 +219,22 @@ def decode(
       batch.advance(wanted)
     done, records = jax.device_get((batch.state.done, batch.state.records))
     for slot in [slot for slot in places if done[slot]]:
-      ended[places.pop(slot)] = jax.tree.map(
-        lambda array, slot=slot: array[slot : slot + 1].copy(), records
-      )
+      ended[places.pop(slot)] = continuation(records, slot)
     while due in ended:
       yield ended.pop(due)
       due += 1
 
 
 class Timed(NamedTuple):
-  """One answer, in seconds without compilation."""
+  """One answer with its times in seconds, compilation excluded."""
 
   prefill: float
   cycles: float
-  records: Records
+  continuation: Continuation
 
   @property
   def seconds(self) -> float:
-    """Of the whole answer."""
+    """Time of the whole answer."""
     return self.prefill + self.cycles
 
 
@@ -239,23 +247,25 @@ def time_in_turn(
   rounds: int = 1,
   before: Callable[[Name, bool], None] = lambda name, warm: None,
 ) -> tuple[dict[Name, list[Timed]], dict[Name, float]]:
-  """Times several configs, one prompt at a time, in turn on each prompt.
+  """Times several configs, one prompt at a time.
 
-  A busy machine is then busy for all of them alike.
+  All configs answer a prompt before the next prompt is asked, so that other
+  work on the machine slows all of them alike.
 
   Args:
-    pair: The models.
-    configs: How to decode, by name.
-    prompts: What to continue.
-    longest: What they are padded for.
-    rounds: How often each config answers each prompt.
-    before: Called before each answer with the config's name, and whether the
-      answer counts: the first of each is to compile and to warm up.
+    pair: The target and its draft.
+    configs: The decoding options, by name.
+    prompts: The prompts to continue.
+    longest: Maximum prompt length; prompts are padded to it.
+    rounds: Number of times that each config answers each prompt.
+    before: Callback before each answer. It receives the config's name and False
+      for the untimed first answer, which compiles and warms up, else True.
 
   Returns:
-    The answers by name, round by round; and the seconds of compilation.
+    The answers by name, round by round, and the seconds of compilation by name.
   """
-  # Kept, so that however many there are, each compiles its programs once.
+  # All batches are kept, so that each config compiles its programs only once,
+  # even if there are more configs than the cache of programs holds.
   batches = {
     name: Batch(pair, config, 1, longest) for name, config in configs.items()
   }
@@ -264,8 +274,8 @@ def time_in_turn(
     before(name, warm)
     spent = batches[name].seconds
     spent["prefill"] = spent["cycles"] = 0.0
-    (records,) = decode(batches[name], [prompt])
-    return Timed(spent["prefill"], spent["cycles"], records)
+    (own,) = decode(batches[name], [prompt])
+    return Timed(spent["prefill"], spent["cycles"], own)
 
   for name in configs:
     answer(name, prompts[0], warm=False)
@@ -282,7 +292,7 @@ def time_in_turn(
 
 
 def padded_prompt(length: int) -> int:
-  """Returns P: a power of 2 from 16 to a chunk, then a number of chunks."""
+  """Returns P: a power of 2 from 16 to CHUNK, then a multiple of CHUNK."""
   if length > cycle.CHUNK:
     return -(-length // cycle.CHUNK) * cycle.CHUNK
   return max(16, 1 << (length - 1).bit_length())
@@ -296,11 +306,11 @@ def padded_new(limit: int) -> int:
 
 
 def cache_slots(config: DecodeConfig, prompt: int, new: int) -> int:
-  """Returns S for `new` tokens after a prompt, in full blocks.
+  """Returns S, the number of cache slots for a prompt and `new` tokens.
 
-  The last cycle may commit D tokens too many. While a row waits for the others
-  its cycles go on, each writing a tree, or catching up, and behind that the
-  rows of a draft's block.
+  The last cycle may commit D tokens beyond the limit. A finished row still
+  takes part in the cycles of the other rows. A cycle writes either the N nodes
+  of a tree, or the D + 1 tokens and the block of a draft that catches up.
   """
   N, D = config.nodes, config.depth
   ahead = config.drafter.block if config.drafter else 0
@@ -311,7 +321,7 @@ def cache_slots(config: DecodeConfig, prompt: int, new: int) -> int:
 
 @contextlib.contextmanager
 def _advice():
-  """Says what to do where there is no memory."""
+  """Turns an out-of-memory error into a ValueError with the remedy."""
   try:
     yield
   except jax.errors.JaxRuntimeError as error:

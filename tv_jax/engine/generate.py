@@ -15,87 +15,138 @@ import numpy as np
 from tv_jax.edge import checks
 from tv_jax.edge.progress import bar
 from tv_jax.edge.reading import brief
-from tv_jax.engine import programs
-from tv_jax.engine.config import SEEDS, DecodeConfig, decode_config
+from tv_jax.engine.config import SEEDS, DecodeConfig, Rule, decode_config
 from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import FAULT, IDLE, Generation, stop_after
-from tv_jax.engine.state import trace_of
+from tv_jax.engine.state import Continuation, continuation
 from tv_jax.models import templates
+from tv_jax.proposals import Proposal
+from tv_jax.tree import Adaptive, Tree
 
-# A text, messages or token ids; as a rule several of these.
-Prompts = str | Sequence[str | Sequence[int] | Sequence[Mapping[str, str]]]
+# A list of messages, each {"role": .., "content": ..}.
+Conversation = Sequence[Mapping[str, str]]
+# A text, a conversation or token ids; usually a list of these.
+Prompts = str | Sequence[str | Sequence[int] | Conversation]
 
 
 def generate(
   pair: Pair,
   prompts: Prompts,
   *,
+  tree: Tree | Adaptive | str = "eagle",
+  verifier: Rule | None = "traversal",
+  proposal: Proposal | str = "without_replacement",
+  temperature: float = 1.0,
+  max_new_tokens: int = 128,
+  seed: int = 0,
   template: str = "raw",
+  panel: Sequence[Rule] | None = (),
+  top_k: int = 0,
+  top_p: float = 1.0,
+  draft_temperature: float | None = None,
+  draft_stop: float = 0.0,
+  stop: str | Sequence[str] | None = None,
+  ends: Sequence[int] | None = None,
+  batch_size: int = 16,
   items: Sequence[int] | None = None,
+  among: Sequence[Rule] = (),
+  trace: int = 0,
   progress: bool | None = None,
-  **options,
 ) -> Generation:
-  """Continues prompts.
+  """Continues prompts by speculative decoding with a draft tree.
+
+  The output has the distribution of the target model, whatever the draft, the
+  tree and the verifier; they only change the speed.
+
+    pair = tv_jax.load("bundled/draft", "bundled/target")
+    result = tv_jax.generate(pair, ["What does a fox eat?"], template="chat")
+    print(result)  # tokens per cycle, expected lengths, speed
+    print(result.text[0])
 
   Args:
-    pair: Of `tv_jax.load`.
-    prompts: Any number of them, each a string, token ids, or messages
-      ({"role": .., "content": ..}), which go through the tokenizer's own
-      template; or a single string or conversation.
-    template: How strings become tokens: "raw", "chat", "vicuna", or
-      "without_thinking" (Qwen3's).
-    items: A number for each prompt; by default its place. A prompt's draws come
-      from this number and the seed alone, so its answer does not depend on the
-      other prompts.
-    progress: Whether to show a bar; by default on a terminal, for several
-      batches.
-    **options: What to do, all by keyword:
-      tree ("eagle"): a `Tree`, or a text that `tv_jax.tree.parse` reads.
-      verifier ("traversal"): a name, a `Verifier`, a `decide` function, or None
-        for plain autoregressive decoding.
-      proposal ("without_replacement"): how siblings are drawn.
-      temperature (1.0): 0 is greedy decoding.
-      draft_temperature: by default the same, but at least 0.1; 1 for a
-        proposal that only ranks.
-      draft_stop (0.0): drafts nothing below a node of which a DSpark draft is
-        less sure than this.
-      top_k (0), top_p (1.0): truncate both laws.
-      max_new_tokens (128): at most, for each prompt.
-      seed (0): of all draws.
-      batch_size (16): prompts that are decoded together; where one ends, the
-        next begins.
-      panel (()): more verifiers, by name, whose expected lengths are computed
-        on the same drafts. None is fastest: not even the verifier's own is
-        computed.
-      ends: tokens that end an answer; by default the checkpoint's.
-      stop: a text, or several, before the first of which an answer is cut, once
-        it is decoded. Lengths are counted before the cut, and `seconds` too:
-        for a speed give `ends`, which end decoding.
-      among (()): names of rules, the verifier's own among them, that share one
-        program. Then to ask for another of them compiles nothing.
-      trace (0): for so many first cycles of each prompt, trees with chances and
-        coins are kept in the result's `trace`.
+    pair: The target and its draft, from `tv_jax.load`.
+    prompts: A list of prompts, or a single text or conversation. A prompt is a
+      text, a list of token ids, or a conversation. A conversation is a list of
+      messages {"role": .., "content": ..}, and always goes through the
+      tokenizer's chat template.
+    tree: The tree that is drafted in each cycle: a `tv_jax.tree.Tree`, or a
+      text such as "chain:5", "kary:2x5" or "eagle" (`tv_jax.tree.parse` lists
+      all forms).
+    verifier: The verification rule: "traversal", "token_level", "block" or
+      another name of `tv_jax.verifiers.VERIFIERS`, a `Verifier`, a `decide`
+      function, or the name of your own rule, "package.module:name". None
+      decodes without a draft.
+    proposal: How the children of a node are drawn: a name of
+      `tv_jax.proposals.PROPOSALS`, a `Proposal`, or the name of your own,
+      "package.module:name".
+    temperature: Sampling temperature of the target. 0 is greedy decoding.
+    max_new_tokens: Maximum number of new tokens for each prompt.
+    seed: Seed of all random draws.
+    template: How texts become tokens: "raw" (tokenized as they are), "chat"
+      (the tokenizer's chat template), "vicuna", or "without_thinking" (Qwen3's
+      template with thinking disabled).
+    panel: More verifiers. Their expected acceptance lengths are computed on the
+      same drafts. The expected lengths of `verifier` itself are included,
+      unless `panel` is None, which is fastest.
+    top_k: Restricts target and draft to their k most likely tokens; 0 for all.
+    top_p: Restricts target and draft to the fewest tokens with this total
+      probability; 1 for all.
+    draft_temperature: Sampling temperature of the draft. Default: the target's,
+      but at least 0.1; and 1 for a proposal that only ranks tokens.
+    draft_stop: Drafts nothing below a node if the confidence of a DSpark draft
+      there is less than this.
+    stop: Stop strings: each answer is truncated before the first match. They
+      are looked for after decoding, so lengths and `seconds` include tokens
+      after the match. Use `ends` to end the decoding itself.
+    ends: Token ids that end an answer. Default: the checkpoint's end tokens.
+    batch_size: Number of prompts that are decoded together. When one ends, the
+      next takes its place.
+    items: A number for each prompt; default: its index. The random draws of a
+      prompt depend only on `seed` and this number, not on the other prompts.
+    among: Verifiers that share one compiled program, `verifier` included. A
+      later call with another one of them compiles nothing.
+    trace: Keeps the drafted trees of this many first cycles of each prompt in
+      the result's `trace`, with all probabilities and coins.
+    progress: Whether to show a progress bar. Default: on a terminal, if there
+      are more prompts than `batch_size`.
 
   Returns:
-    What was generated, and how.
+    The tokens, the lengths of all cycles, and times; see `Generation`.
 
   Raises:
-    ValueError: An option or a prompt is wrong; nothing was compiled.
-    TypeError: There is no such option.
+    ValueError: An option or a prompt is wrong. Nothing was compiled.
   """
-  config = decode_config(pair, **options)
+  config = decode_config(
+    pair,
+    tree=tree,
+    verifier=verifier,
+    proposal=proposal,
+    temperature=temperature,
+    draft_temperature=draft_temperature,
+    draft_stop=draft_stop,
+    top_k=top_k,
+    top_p=top_p,
+    max_new_tokens=max_new_tokens,
+    seed=seed,
+    batch_size=batch_size,
+    panel=panel,
+    ends=ends,
+    stop=stop,
+    among=among,
+    trace=trace,
+  )
   read = read_prompts(pair, config, prompts, template=template, items=items)
   return decode_all(pair, config, read, progress=progress)
 
 
 class Cycle(NamedTuple):
-  """What a cycle adds to an answer.
+  """The tokens that a cycle adds to an answer.
 
   Attributes:
-    tokens: Up to an end, or the limit.
-    drafted: So many of them, the first, were drafted; what follows is the
-      bonus token.
+    tokens: The new tokens, up to an end or the limit.
+    drafted: How many of them were drafted. The one after these is the bonus
+      token.
   """
 
   tokens: list[int]
@@ -104,31 +155,66 @@ class Cycle(NamedTuple):
 
 def stream(
   pair: Pair,
-  prompt: str | Sequence[int] | Sequence[Mapping[str, str]],
+  prompt: str | Sequence[int] | Conversation,
   *,
+  tree: Tree | Adaptive | str = "eagle",
+  verifier: Rule | None = "traversal",
+  proposal: Proposal | str = "without_replacement",
+  temperature: float = 1.0,
+  max_new_tokens: int = 128,
+  seed: int = 0,
   template: str = "raw",
+  top_k: int = 0,
+  top_p: float = 1.0,
+  draft_temperature: float | None = None,
+  draft_stop: float = 0.0,
+  stop: str | Sequence[str] | None = None,
+  ends: Sequence[int] | None = None,
   item: int = 0,
-  **options,
 ) -> Iterator[Cycle]:
-  """Continues a prompt, and yields the tokens as they are accepted.
+  """Continues one prompt, and yields the tokens cycle by cycle.
 
-  They are those of `generate`; but the host is asked after every cycle.
+  Yields the same tokens as `tv_jax.generate`, which describes all options, with
+  one device-to-host transfer per cycle. The options are checked at the call.
+  Nothing is compiled before the first cycle is asked for.
 
   Args:
-    pair: Of `tv_jax.load`.
-    prompt: A string, messages or token ids.
-    template: How a string becomes tokens.
-    item: The prompt's number; in `generate` it is by default its place.
-    **options: As of `generate`.
-
-  Returns:
-    The cycles. Nothing is compiled before the first is asked for.
+    pair: The target and its draft, from `tv_jax.load`.
+    prompt: A text, a conversation or token ids.
+    tree: See `generate`, as for all options below.
+    verifier: The verification rule.
+    proposal: How the children of a node are drawn.
+    temperature: Sampling temperature of the target.
+    max_new_tokens: Maximum number of new tokens.
+    seed: Seed of all random draws.
+    template: How a text becomes tokens.
+    top_k: Number of most likely tokens to keep.
+    top_p: Total probability of the tokens to keep.
+    draft_temperature: Sampling temperature of the draft.
+    draft_stop: Minimum confidence of a DSpark draft.
+    stop: Stop strings. The stream ends with the token that completes a match.
+    ends: Token ids that end the answer.
+    item: The prompt's number; in `generate` by default its index.
 
   Raises:
     ValueError: An option or the prompt is wrong.
-    TypeError: There is no such option.
   """
-  config = decode_config(pair, **options)
+  config = decode_config(
+    pair,
+    tree=tree,
+    verifier=verifier,
+    proposal=proposal,
+    temperature=temperature,
+    draft_temperature=draft_temperature,
+    draft_stop=draft_stop,
+    top_k=top_k,
+    top_p=top_p,
+    max_new_tokens=max_new_tokens,
+    seed=seed,
+    batch_size=1,
+    ends=ends,
+    stop=stop,
+  )
   (read,) = read_prompts(
     pair, config, [prompt], template=template, items=[item]
   )
@@ -136,20 +222,18 @@ def stream(
 
 
 def _stream(pair, config, prompt) -> Iterator[Cycle]:
-  programs.keep_programs()
   batch = Batch(pair, config, 1, len(prompt.tokens))
   batch.insert([prompt], 0)
-  tokens: list[int] = []
-  cycle, end = 0, None
+  told, end, cycles, faults = 0, None, 0, 0
   while end is None and not batch.state.done[0]:
     batch.step()
-    records, before = jax.device_get(batch.state.records), len(tokens)
-    tokens = records.tokens[0, : records.kept[0]].tolist()
-    end = stop_after(pair, tokens, config.stop)
-    new = tokens[before:end]
-    yield Cycle(new, min(int(records.accepted[0, cycle]) - 1, len(new)))
-    cycle += 1
-  _warn(int(batch.state.records.faults[0]), False, cycle)
+    so_far = continuation(jax.device_get(batch.state.records), 0)
+    end = stop_after(pair, so_far.tokens, config.stop)
+    new = so_far.tokens[told:end]
+    yield Cycle(new, min(int(so_far.accepted[-1]) - 1, len(new)))
+    told += len(new)
+    cycles, faults = len(so_far.accepted), so_far.faults
+  _warn(faults, False, cycles)
 
 
 def decode_all(
@@ -160,36 +244,35 @@ def decode_all(
   progress: bool | None = None,
   step: Callable[[Batch], object] | None = None,
 ) -> Generation:
-  """Decodes prompts, and puts what they yield into one result.
+  """Decodes prompts, and collects their continuations in one result.
 
   Args:
-    pair: The models.
-    config: How to decode.
-    prompts: See `read_prompts`.
+    pair: The target and its draft.
+    config: The decoding options.
+    prompts: The prompts, from `read_prompts`.
     progress: As in `generate`.
-    step: As of `decode`.
+    step: As in `decode`.
   """
-  programs.keep_programs()
   longest = max(len(prompt.tokens) for prompt in prompts)
   batch = Batch(pair, config, min(config.batch_size, len(prompts)), longest)
   if progress is None:
     progress = sys.stderr.isatty() and len(prompts) > batch.size
-  records = []
+  continued = []
   with bar(len(prompts), "prompts") if progress else nullcontext() as shown:
     begin = time.perf_counter()
-    for row in decode(batch, prompts, step):
-      records.append(row)
+    for own in decode(batch, prompts, step):
+      continued.append(own)
       if shown:
         shown.advance()
     seconds = time.perf_counter() - begin
   compiling = batch.seconds["compile"]
-  result = _result(pair, config, records, seconds - compiling, compiling)
+  result = _result(pair, config, continued, seconds - compiling, compiling)
   _warn(result.faults, result.idle, result.cycles)
   return result
 
 
 def _warn(faults: int, idle: bool, cycles: int) -> None:
-  """Warns of broken cycles, and of a run that drafted nothing."""
+  """Warns of cycles with faults, and of a run that drafted nothing."""
   for wrong, text in (
     (faults, f"{faults} cycles met a fault: {FAULT}"),
     (idle, f"none of {cycles} cycles drafted anything: {IDLE}"),
@@ -198,25 +281,24 @@ def _warn(faults: int, idle: bool, cycles: int) -> None:
       warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 
-def _result(pair, config, records, seconds, compiling) -> Generation:
-  """Returns the records of all prompts put together."""
-
-  def cycles(column):
-    return [column(row)[0, : row.cycles[0]] for row in records]
-
-  tokens = [row.tokens[0, : row.kept[0]].tolist() for row in records]
-  tokens = [row[: stop_after(pair, row, config.stop)] for row in tokens]
+def _result(
+  pair, config, continued: list[Continuation], seconds, compiling
+) -> Generation:
+  """Puts the continuations of all prompts into one result."""
   return Generation(
-    tokens=tokens,
-    accepted=cycles(lambda row: row.accepted),
-    drafted=cycles(lambda row: row.drafted),
+    tokens=[
+      own.tokens[: stop_after(pair, own.tokens, config.stop)]
+      for own in continued
+    ],
+    accepted=[own.accepted for own in continued],
+    drafted=[own.drafted for own in continued],
     expected={
-      rule.name: cycles(lambda row, name=rule.name: row.expected[name])
+      rule.name: [own.expected[rule.name] for own in continued]
       for rule in config.panel
     },
-    stops=np.sum([row.stops[0] for row in records], axis=0),
-    faults=sum(int(row.faults[0]) for row in records),
-    trace=[trace_of(row) for row in records] if config.trace else None,
+    stops=np.sum([own.stops for own in continued], axis=0),
+    faults=sum(own.faults for own in continued),
+    trace=[own.trace for own in continued] if config.trace else None,
     seconds=seconds,
     compile_seconds=compiling,
     config=config,
@@ -232,7 +314,7 @@ def read_prompts(
   template: str = "raw",
   items: Sequence[int] | None = None,
 ) -> list[Prompt]:
-  """Returns prompts as tokens, with their numbers; see `generate`."""
+  """Encodes prompts as `generate` describes, and numbers them."""
   limit = config.max_new_tokens
   encoded = encode(pair, prompts, template, limit)
   if items is None:
@@ -240,7 +322,7 @@ def read_prompts(
   items = _integers(items, SEEDS, "items")
   if len(items) != len(encoded):
     raise ValueError(
-      f"items={brief(items)}: give {len(encoded)} numbers, one a prompt"
+      f"items={brief(items)}: give {len(encoded)} numbers, one for each prompt"
     )
   return [
     Prompt(tokens, item, limit)
@@ -249,13 +331,13 @@ def read_prompts(
 
 
 def encode(pair: Pair, texts, template: str, limit: int) -> list[list[int]]:
-  """Returns prompts as token ids; refuses those that cannot be decoded.
+  """Encodes prompts as token ids; refuses empty and too long ones.
 
   Args:
-    pair: The models.
-    texts: Strings, messages or token ids; or a single string or conversation.
-    template: How strings become tokens.
-    limit: New tokens at most.
+    pair: The target and its draft.
+    texts: Texts, conversations or token ids; or a single text or conversation.
+    template: How texts become tokens.
+    limit: Maximum number of new tokens.
   """
   if isinstance(texts, str) or _is_messages(texts):
     texts = [texts]
@@ -274,14 +356,14 @@ def encode(pair: Pair, texts, template: str, limit: int) -> list[list[int]]:
     tokens = _integers(prompt, config.vocab_size, f"prompt {i}")
     if not tokens:
       raise ValueError(
-        f"prompt {i} is empty: give at least one token (a start token, such as"
-        f" {config.bos_token_id})"
+        f"prompt {i} is empty: give at least one token, such as the start token"
+        f" {config.bos_token_id}"
       )
     if len(tokens) + limit > config.max_position_embeddings:
       raise ValueError(
         f"prompt {i} of {len(tokens)} tokens and max_new_tokens={limit} do not"
         f" fit in the model's {config.max_position_embeddings} positions:"
-        " shorten one or the other"
+        " shorten the prompt or the answer"
       )
     encoded.append(tokens)
   if not encoded:
@@ -296,7 +378,7 @@ def _is_messages(prompt) -> bool:
 
 
 def _integers(values, below: int, where: str) -> list[int]:
-  """Returns integers from 0 up to `below`, of a list or an array."""
+  """Checks integers from 0 to `below` - 1 in a list or an array."""
   if hasattr(values, "tolist"):
     values = values.tolist()
   integer = checks.integer(0, below - 1)

@@ -1,4 +1,4 @@
-"""A target, and what drafts for it."""
+"""A target model and its draft."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tv_jax.models import tokenizers as tokenizers_lib
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Pair:
-  """What `load` returns.
+  """A target model and its draft, made by `tv_jax.load`.
 
   Attributes:
-    target: The model whose law is kept.
-    draft: What drafts for it; None for plain decoding alone.
+    target: The target model. Its output distribution is preserved.
+    draft: The model that drafts; None if the pair can only decode plainly.
     draft_kind: One of `drafting.KINDS`, or "none".
-    ends: The tokens that end an answer.
-    path: Where the target's tokenizer is; None if there is none.
-    revision: Of that, if it is a hub's.
+    ends: Token ids that end an answer.
+    path: Directory or repository of the tokenizer, or None.
+    revision: Commit of this repository.
   """
 
   target: Model
@@ -36,18 +36,18 @@ class Pair:
   revision: str | None = None
 
   def __post_init__(self):
-    """Refuses a draft of another vocabulary."""
+    """Raises ValueError if draft and target vocabularies differ in size."""
     if self.draft is not None:
       models.check_vocabularies(self.target.config, self.draft.config)
 
   def __repr__(self) -> str:
-    """Returns where the two came from."""
+    """Shows where both models were loaded from."""
     draft = f"{self.draft.source} ({self.draft_kind})" if self.draft else "none"
     return f"Pair(target={self.target.source}, draft={draft})"
 
   @functools.cached_property
   def tokenizer(self):
-    """Returns the target's tokenizer, loaded when it is first asked for."""
+    """The target's tokenizer, loaded on first use."""
     if self.path is None:
       raise ValueError("this pair has no tokenizer: give prompts as token ids")
     return tokenizers_lib.load_tokenizer(self.path, self.revision)
@@ -64,34 +64,30 @@ def load(
   draft_revision: str | None = None,
   revision: str | None = None,
 ) -> Pair:
-  """Loads a target and its draft.
+  """Loads a target model and its draft.
 
   Args:
-    draft: A directory in Hugging Face's layout, a GGUF file, a hub repository,
-      or one of those that come with the package: "bundled/draft",
-      "bundled/draft_weak", "bundled/eagle", "bundled/eagle3",
-      "bundled/dspark", and for SmolLM2
-      "bundled/smollm2_eagle" and "bundled/smollm2_draft"; not read if
-      `draft_kind` is "none".
-    target: Likewise; "bundled/target", or a file of a package that is
-      installed, "installed/PACKAGE/FILE".
-    draft_kind: "independent" for a language model of its own, "eagle" for an
-      EAGLE-1 head on the target's features, "eagle3" for an EAGLE-3 head,
-      "dspark" for a DSpark or DFlash draft, which makes one pass for all
-      levels; "none" for plain decoding.
-    dtype: Of both; by default as stored, but float32 on a CPU, where half
-      precision is several times slower.
-    mesh: The devices to split the target over (`models.sharding.mesh`).
-    shard_draft: Whether an independent draft is split over them as well; else
-      each device holds all of it. A draft on features follows its target.
-    draft_revision: A commit of the draft's repository.
-    revision: A commit of the target's repository.
-
-  Returns:
-    The pair.
+    draft: A directory in Hugging Face's layout, a GGUF file, or a repository on
+      the hub. Bundled with the package are "bundled/draft",
+      "bundled/draft_weak", "bundled/eagle", "bundled/eagle3" and
+      "bundled/dspark", for "bundled/target", and "bundled/smollm2_draft" and
+      "bundled/smollm2_eagle" for SmolLM2. Ignored if `draft_kind` is "none".
+    target: As for `draft`; "bundled/target", or "installed/PACKAGE/FILE" for a
+      file of an installed package.
+    draft_kind: "independent" for a separate language model, "eagle" for an
+      EAGLE-1 head, "eagle3" for an EAGLE-3 head, "dspark" for a DSpark or
+      DFlash draft, which drafts all levels in one pass, or "none" for plain
+      decoding.
+    dtype: Type of all weights. Default: as stored; on a CPU float32, since half
+      precision is several times slower there.
+    mesh: Devices over which to split the target (`models.sharding.mesh`).
+    shard_draft: Whether to split an independent draft over them as well.
+      Otherwise each device holds a copy. Other drafts are split as the target.
+    draft_revision: Commit of the draft's repository.
+    revision: Commit of the target's repository.
 
   Raises:
-    ValueError: In one line, what is wrong with a checkpoint.
+    ValueError: A checkpoint is wrong. The message lists all its faults.
   """
   known = (*drafting.KINDS, "none")
   if draft_kind not in known:
@@ -117,8 +113,7 @@ def load(
       split=shard_draft,
       revision=draft_revision,
     )
-    if draft:  # a kind of drafting may need no checkpoint
-      tokenizers_lib.check_tokens((draft, draft_revision), (target, revision))
+    tokenizers_lib.check_tokens((draft, draft_revision), (target, revision))
   return Pair(
     target=model,
     draft=loaded,
@@ -130,14 +125,14 @@ def load(
 
 
 def _expanded(path):
-  """Returns where a checkpoint is; what reads tokenizers does not know of ~."""
+  """Resolves bundled names and ~, which tokenizers do not understand."""
   if isinstance(path, str):
     path = place_of(path)
   return path and os.path.expanduser(path)
 
 
 def _ends(target, revision, model) -> tuple[int, ...]:
-  """The end tokens that the checkpoint names; a random model may name none."""
+  """Returns the end tokens that the checkpoint names, perhaps none."""
   ends = tokenizers_lib.end_tokens(target, revision)
   for token in ends:
     if token >= model.config.vocab_size:

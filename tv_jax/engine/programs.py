@@ -1,12 +1,13 @@
-"""Compiled programs: made once in a process, kept on disk for the next.
+"""Compiled programs: cached in the process, and on disk for later processes.
 
-A program is what jax compiled of a function of the engine, for a config and for
-arrays of some shapes.
+A program is an engine function, compiled for one config and for arrays of given
+shapes.
 """
 
 from __future__ import annotations
 
 import functools
+import logging
 import os
 from collections.abc import Callable
 
@@ -15,17 +16,23 @@ import jax
 from tv_jax.edge import disk
 from tv_jax.engine.config import DecodeConfig
 
-# Below so many seconds of compiling jax keeps nothing unless it is told to.
+logger = logging.getLogger(__name__)
+
+# Programs that took less time to compile are not written to jax's cache on
+# disk; this is jax's default, in seconds.
 _JAXS_LEAST = 1.0
 
-# On a CPU each loop of a program is mapped into memory by itself, 1,300 of them
-# for the two programs of the EAGLE tree. Linux lets a process have 65,530, and
-# XLA aborts beyond.
+# Maximum number of programs in the cache. On a CPU, XLA maps each loop of a
+# program into memory separately, 1,300 times for the two programs of the EAGLE
+# tree. Linux allows a process 65,530 mappings, and XLA aborts beyond that.
 _MOST = 48
 
-# Options that put a whole loop, its condition too, into one CUDA graph, where
-# otherwise the host asks after every cycle whether to go on. Of the kinds of
-# commands all are named: those that are on by default too.
+# Trees with more nodes, levels or children than this take minutes to compile.
+_QUICK = 128, 12, 8
+
+# Compiler options that put a whole loop, with its condition, into one CUDA
+# graph. Otherwise the host checks the condition after every cycle. The option
+# replaces the default list of commands, so all of them are named.
 CAPTURE = {
   "xla_gpu_enable_command_buffer": (
     "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,"
@@ -42,14 +49,15 @@ def program(
   loops: bool,
   outputs=None,
 ) -> jax.stages.Compiled:
-  """Compiles `function(config, *arguments)`, unless it is there already.
+  """Compiles `function(config, *arguments)`, or finds it in the cache.
 
   Args:
-    function: What to compile.
-    config: How to decode, static.
-    *arguments: Arrays; the last is donated.
-    loops: Whether it is a loop over cycles, which a GPU runs as one graph.
-    outputs: Where results lie, over several devices: a tree of shardings.
+    function: The function to compile.
+    config: The decoding options, which are static.
+    *arguments: Arrays. The last one is donated.
+    loops: Whether the function loops over cycles. A GPU runs such a loop as one
+      CUDA graph.
+    outputs: Shardings of the results, for several devices.
   """
   leaves, structure = jax.tree.flatten(arguments)
   shapes = tuple(
@@ -73,7 +81,8 @@ def program(
 def _compile(
   function, config, shapes, structure, loops, places, results, numerics
 ):
-  del numerics  # another program, though nothing here says so
+  del numerics  # part of the cache's key only: jax reads these settings
+  _announce(function.__name__, config)
   arguments = jax.tree.unflatten(structure, shapes)
   jitted = jax.jit(
     functools.partial(function, config),
@@ -83,11 +92,22 @@ def _compile(
   return jitted.lower(*arguments).compile(_graphs() if loops else None)
 
 
-def _graphs() -> dict | None:
-  """The compiler's options for loops on an NVIDIA GPU.
+def _announce(name: str, config: DecodeConfig) -> None:
+  """Logs each compilation; warns if the tree makes it slow."""
+  level, note = logging.INFO, ""
+  if tree := config.tree:
+    sizes = len(tree), tree.max_depth, tree.max_children
+    if any(size > quick for size, quick in zip(sizes, _QUICK, strict=True)):
+      level = logging.WARNING
+      note = ": large trees take minutes (kary:2x10 took 3, grown:768 took 6)"
+  logger.log(level, "compiling %s: %s%s", name, config, note)
 
-  Programs of less than a cycle are called again and again with other buffers: a
-  graph would be made anew each time. What XLA_FLAGS says of graphs stands.
+
+def _graphs() -> dict | None:
+  """Returns compiler options for a loop on an NVIDIA GPU, else None.
+
+  Only loops get them. A program for a single cycle is called with other buffers
+  each time, and each call would build a new graph. XLA_FLAGS take precedence.
   """
   nvidia = "cuda" in jax.devices()[0].client.platform_version
   flagged = "xla_gpu_enable_command_buffer" in os.environ.get("XLA_FLAGS", "")
@@ -96,19 +116,25 @@ def _graphs() -> dict | None:
 
 
 def forget_programs() -> None:
-  """Gives back the memory of all compiled programs: the next compiles anew."""
+  """Drops all compiled programs of the engine; later calls compile again.
+
+  jax holds references to some of them. `jax.clear_caches()`, called afterwards,
+  frees these too, together with all other compiled functions of the process.
+  """
   _compile.cache_clear()
-  jax.clear_caches()
 
 
 def keep_programs(folder: str | None = None) -> None:
-  """Lets jax keep compiled programs from one start to the next.
+  """Makes jax keep compiled programs on disk for later processes.
+
+  It changes jax's configuration for the whole process. Commands that decode
+  call it; functions of the library do not.
 
   Args:
-    folder: Where; "" for nowhere. By default where jax was told to, if it was
-      (JAX_COMPILATION_CACHE_DIR, likewise), or a folder of this machine in the
-      user's cache: programs for one processor may crash on another that shares
-      the home.
+    folder: The folder, or "" for none. By default jax's own setting
+      (JAX_COMPILATION_CACHE_DIR), if it has one, else ~/.cache/tv_jax/MACHINE.
+      Machines that share a home folder do not share programs, since programs
+      for one processor may crash on another.
   """
   if folder is None:
     if _config("compilation_cache_dir") is not None:
@@ -116,15 +142,16 @@ def keep_programs(folder: str | None = None) -> None:
     place = disk.cache_folder()
     try:
       place.mkdir(parents=True, exist_ok=True)
-    except OSError:  # no home that can be written to
+    except OSError:  # the home folder is not writable
       return
     folder = str(place)
   jax.config.update("jax_compilation_cache_dir", folder)
-  # A start compiles many small programs: together they take as long as a large.
+  # A process compiles many small programs, which together take as long as a
+  # large one. So all are kept.
   if _config("persistent_cache_min_compile_time_secs") == _JAXS_LEAST:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 def _config(name: str):
-  """Returns what jax is told; its configuration has no declared attributes."""
+  """Reads a setting of jax. Type checkers do not know these attributes."""
   return getattr(jax.config, f"jax_{name}")

@@ -1,4 +1,4 @@
-"""What a run yields, means with their errors, and how it prints.
+"""The result of a run, means with their standard errors, and their text form.
 
 Axes: N nodes, D depth.
 """
@@ -16,24 +16,24 @@ from tv_jax.engine.pair import Pair
 from tv_jax.engine.state import Trace
 from tv_jax.tree import Adaptive, Tree
 
-# What it means that a cycle is counted among the faults.
+# Explains a fault in messages.
 FAULT = (
-  "the logits of the target or of the draft are broken there, or how sure the"
-  " draft is, or the rule, or the policy that shapes the tree"
+  "logits or a confidence were NaN, or the rule returned an invalid decision,"
+  " or the policy that shapes the tree returned a NaN"
 )
 
-# What it means that no cycle of a run drafted anything.
-IDLE = "the policy that shapes the tree wanted no child of any root"
+# Explains in messages why no cycle of a run drafted a token.
+IDLE = "the policy that shapes the tree gave no root a child"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Estimate:
-  """A mean, its standard error (ddof 1), and how many values it is over.
+  """A mean with its standard error.
 
   Attributes:
-    mean: The mean; NaN of nothing.
-    error: Its standard error; NaN if it is not known, as of a single value.
-    n: How many values, or clusters of them.
+    mean: The mean; NaN if there are no values.
+    error: The standard error (ddof 1); NaN for fewer than two clusters.
+    n: Number of values, or of clusters if the values are clustered.
   """
 
   mean: float
@@ -42,15 +42,18 @@ class Estimate:
 
   @classmethod
   def of(cls, values) -> Estimate:
-    """Returns the estimate from independent values."""
+    """Estimates the mean of independent values."""
     return cls.clustered(values, np.arange(len(values)))
 
   @classmethod
   def clustered(cls, values, cluster) -> Estimate:
-    """Returns the estimate from values of which those of a cluster go together.
+    """Estimates the mean of values that are dependent within clusters.
 
-    The error is that of a ratio of the clusters' sums; n counts clusters, which
-    are named value by value, as by the item's number.
+    The standard error is the one for a ratio of the clusters' sums.
+
+    Args:
+      values: The values.
+      cluster: The cluster of each value, for example its item number.
     """
     values = np.asarray(values, np.float64)
     if not len(values):
@@ -65,7 +68,7 @@ class Estimate:
     return cls(mean=float(mean), error=float(error), n=n)
 
   def __format__(self, spec: str) -> str:
-    """For example 3.214 ± 0.021; `spec` is that of the mean, as in "+.4f"."""
+    """Formats as 3.214 ± 0.021; `spec` (".3f") applies to both numbers."""
     spec = spec or ".3f"
     plain = spec.lstrip("+")
     error = "?" if np.isnan(self.error) else f"{self.error:{plain}}"
@@ -74,26 +77,28 @@ class Estimate:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Generation:
-  """What `generate` returns; print it for a summary.
+  """The result of `tv_jax.generate`. Printing it gives a summary.
+
+  The lists have one entry for each prompt.
 
   Attributes:
-    tokens: Of each prompt, the new tokens, an end token among them, or all of
-      the one that completes a text of `stop`.
-    accepted: Of each prompt, the tokens gained in each cycle, the bonus token
-      included, before an end or the limit cuts.
-    drafted: Of each prompt, the nodes that each cycle drafted, the root not
-      among them: fewer than there are places where a tree takes shape, or
-      where a law has no more tokens.
-    expected: By verifier of the panel, what it expects of each of these cycles,
-      given the draft.
-    stops: [N] how often each node was the accepted one.
-    faults: Cycles in which a law was NaN, the rule's decision none, or the
-      policy's tree.
-    trace: Of each prompt, its first cycles' trees [cycles, N], if asked for.
-    seconds: Of decoding, prompts included, without compilation.
-    compile_seconds: Of compilation; 0 if it was compiled before.
-    config: How it was decoded.
-    pair: What was asked.
+    tokens: New token ids, up to and including the end token, the token that
+      completes a stop string, or the limit.
+    accepted: [cycles] Tokens gained in each cycle, bonus token included, before
+      an end token or the limit cuts.
+    drafted: [cycles] Number of nodes drafted in each cycle, without the root.
+      Adaptive trees and exhausted distributions have fewer than the maximum.
+    expected: For each verifier of the panel, by name, a list of [cycles]: its
+      expected length of each cycle, given the draft.
+    stops: [N] Number of cycles in which each node was the accepted one.
+    faults: Number of cycles with a NaN or with an invalid decision of the rule.
+    trace: [cycles, N] Drafted trees of the first cycles; None unless `trace`
+      was given.
+    seconds: Time of decoding, with the reading of prompts and without
+      compilation.
+    compile_seconds: Time of compilation; 0 if all programs existed before.
+    config: The decoding options.
+    pair: The target and its draft.
   """
 
   tokens: list[list[int]]
@@ -110,35 +115,35 @@ class Generation:
 
   @functools.cached_property
   def text(self) -> list[str]:
-    """The tokens as text without special tokens, up to what `stop` names."""
+    """The answers as text, without special tokens and stop strings."""
     decode = self.pair.tokenizer.decode
     texts = [decode(row, skip_special_tokens=True) for row in self.tokens]
     return [cut(str(text), self.config.stop) for text in texts]
 
   @property
   def tree(self) -> Tree | Adaptive | None:
-    """Returns the tree that was drafted, or what shaped them."""
+    """The static tree, or the places and policy of adaptive trees."""
     return self.config.tree
 
   @property
   def cycles(self) -> int:
-    """Returns how many cycles there were."""
+    """Total number of cycles."""
     return sum(map(len, self.accepted))
 
   @property
   def idle(self) -> bool:
-    """Returns whether no cycle drafted anything, though no law was broken."""
+    """Whether no cycle drafted a token, although none had a fault."""
     wanted = self.tree and self.cycles and not self.faults
     return bool(wanted) and not any(map(np.any, self.drafted))
 
   @property
   def acceptance_length(self) -> Estimate:
-    """Tokens gained in a cycle, over all cycles."""
+    """Mean number of tokens gained per cycle."""
     return Estimate.of(np.concatenate(self.accepted))
 
   @property
   def check(self) -> Estimate | None:
-    """Realised minus expected length: 0 within its error, or a bug."""
+    """Mean of realised minus expected length; 0 within its error if correct."""
     if self.config.name not in self.expected:
       return None
     expected = np.concatenate(self.expected[self.config.name])
@@ -146,14 +151,14 @@ class Generation:
 
   @property
   def depth_acceptance(self) -> np.ndarray:
-    """[D + 1] the share of cycles in which some node of a depth was kept."""
+    """[D + 1] Share of cycles that accepted a node of at least each depth."""
     depth = self.tree.depth if self.tree else np.zeros(1, int)
     counts = np.bincount(depth, weights=self.stops)
     return counts[::-1].cumsum()[::-1] / max(self.cycles, 1)
 
   @property
   def tokens_per_second(self) -> float:
-    """New tokens that were kept, over all prompts, per second."""
+    """New tokens of all prompts per second."""
     return sum(map(len, self.tokens)) / self.seconds
 
   def __repr__(self) -> str:
@@ -193,7 +198,7 @@ class Generation:
 
 
 def cut(text: str, stop: Sequence[str]) -> str:
-  """Cuts a text before the first of these in it."""
+  """Truncates a text before the first stop string in it."""
   places = [text.find(end) for end in stop if end in text]
   return text[: min(places)] if places else text
 
@@ -201,9 +206,10 @@ def cut(text: str, stop: Sequence[str]) -> str:
 def stop_after(
   pair: Pair, tokens: Sequence[int], stop: Sequence[str]
 ) -> int | None:
-  """Returns how many tokens complete one of the texts; None: they do not.
+  """Returns how many tokens it takes to complete a stop string, or None.
 
-  A special token, which no text shows, completes what names it.
+  Decoded text shows no special token. A special token counts as a match if its
+  name is one of the stop strings.
   """
   if not stop:
     return None
@@ -222,28 +228,27 @@ def stop_after(
 
 
 class Speech:
-  """Tokens as text: what is said once is not changed by what comes later.
+  """Turns a stream of tokens into text. Later tokens never change earlier text.
 
   Attributes:
-    text: What has been said.
+    text: The text returned so far.
   """
 
   def __init__(self, tokenizer):
-    """Has said nothing yet."""
+    """Begins with an empty text."""
     self.text, self._tokens, self._tokenizer = "", [], tokenizer
 
   def say(self, tokens: Sequence[int]) -> str:
-    """Returns what is new, without a character that has only begun."""
+    """Adds tokens; returns the new text, without an incomplete character."""
     self._tokens += tokens
     return self._new(self._whole().rstrip("\ufffd"))
 
   def rest(self) -> str:
-    """Returns what is left, at the end."""
+    """Returns the rest of the text after the last token."""
     return self._new(self._whole())
 
   def _whole(self):
-    # Special tokens are none of the text. No cleaning: it would take back
-    # spaces that were said.
+    # Cleaning would remove spaces that were already returned.
     return self._tokenizer.decode(
       self._tokens,
       skip_special_tokens=True,

@@ -1,7 +1,7 @@
-"""The arrays of a batch: what programs take, carry, and leave behind.
+"""The arrays of a batch: parameters, requests, state and records.
 
-Axes: B batch, N nodes, D depth, J what the draft reads of a token, P prompt
-length, W new tokens at most, C cycles at most.
+Axes: B batch, N nodes, D depth, J width of the features that the draft reads,
+P prompt length, W maximum number of new tokens, C maximum number of cycles.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tv_jax.drafting import Committed
 from tv_jax.engine.config import DecodeConfig
@@ -22,84 +23,96 @@ from tv_jax.verifiers import family
 
 
 class Params(NamedTuple):
-  """What all programs take and none changes."""
+  """Inputs that every compiled program reads and none changes."""
 
   target: dict
   draft: dict | None  # None in plain decoding
-  key: jax.Array  # [] of the seed
-  temperature: jax.Array  # [] float32; not read if decoding is greedy
+  key: jax.Array  # [] made from the seed
+  temperature: jax.Array  # [] float32; ignored in greedy decoding
   draft_temperature: jax.Array  # [] float32
-  rule: jax.Array | None  # [] int32, an index of `config.rules`; None: the only
+  rule: jax.Array | None  # [] int32 index into `config.rules`; None if only one
 
 
 class Request(NamedTuple):
-  """Prompts to be read into slots. B is how many there are."""
+  """B prompts to be read into batch slots."""
 
   tokens: jax.Array  # [B, P + 1] int32, padded on the right
   length: jax.Array  # [B] int32
-  limit: jax.Array  # [B] int32: new tokens at most
-  item: jax.Array  # [B] uint32: a row's key is folded from it
+  limit: jax.Array  # [B] int32: maximum number of new tokens
+  item: jax.Array  # [B] uint32: each row's key is folded from its item number
 
 
 class Caches(NamedTuple):
-  """The caches of both models; the draft's is None in plain decoding."""
+  """The key-value caches of both models; no draft cache in plain decoding."""
 
   target: Cache
   draft: Cache | None
 
 
 class Judged(NamedTuple):
-  """What a rule says of a drafted tree."""
+  """The decision of a rule about a drafted tree."""
 
-  stop: jax.Array  # [N] its stop law
-  node: jax.Array  # [] int32 what it accepts with the tree's coins
+  stop: jax.Array  # [N] probability of each node to be the accepted one
+  node: jax.Array  # [] int32 the node that it accepts with the cycle's coins
   accept: jax.Array  # [N] `Decision.accept`
 
 
 class Trace(NamedTuple):
-  """One drafted tree. What is said of a node's token is 0 at the root."""
+  """One drafted tree. Probabilities of the root's token are 0."""
 
-  tokens: jax.Array  # [N] int32, the root's among them; INVALID: none drawn
-  p: jax.Array  # [N] the target's law of a node's token
-  q: jax.Array  # [N] the draft's base law of it
-  drawn: jax.Array  # [N] the law it was drawn from, siblings considered
-  coins: jax.Array  # [N] what the rule compared with its thresholds
+  tokens: jax.Array  # [N] int32, root included; INVALID if none was drawn
+  p: jax.Array  # [N] target probability of each node's token
+  q: jax.Array  # [N] draft probability, before adjustment for siblings
+  drawn: jax.Array  # [N] probability of drawing the token, given its elders
+  coins: jax.Array  # [N] uniforms that the rule compared with its thresholds
   node: jax.Array  # [] int32 the accepted node
-  accept: jax.Array  # [N] these thresholds: `Decision.accept`
-  panel: dict[str, Judged]  # by verifier
-  parent: jax.Array | None  # [N] int32; None where the tree is static
+  accept: jax.Array  # [N] the thresholds: `Decision.accept`
+  panel: dict[str, Judged]  # by verifier name
+  parent: jax.Array | None  # [N] int32; None for a static tree
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Records:
-  """What decoding leaves behind, one column a cycle."""
+  """Results of decoding, with one column for each cycle."""
 
-  tokens: jax.Array  # [B, W + D + 1] int32, the prompt not included
-  kept: jax.Array  # [B] int32: how many of them, cut at an end or the limit
-  cycles: jax.Array  # [B] int32: how many were run
-  accepted: jax.Array  # [B, C] int32: tokens gained in each, before any cut
-  drafted: jax.Array  # [B, C] int32: nodes that were drafted, without the root
-  expected: dict[str, jax.Array]  # [B, C] float32 by verifier of the panel
-  stops: jax.Array  # [B, N] int32: how often each node was the accepted one
-  faults: jax.Array  # [B] int32: cycles in which a NaN was met
-  trace: Trace | None  # [B, cycles traced, ..]
+  tokens: jax.Array  # [B, W + D + 1] int32 new tokens
+  kept: jax.Array  # [B] int32: number of tokens up to the end or the limit
+  cycles: jax.Array  # [B] int32: number of cycles run
+  accepted: jax.Array  # [B, C] int32: tokens gained, before any cut
+  drafted: jax.Array  # [B, C] int32: number of drafted nodes, without the root
+  expected: dict[str, jax.Array]  # [B, C] float32 expected lengths by verifier
+  stops: jax.Array  # [B, N] int32: cycles in which the node was accepted
+  faults: jax.Array  # [B] int32: cycles with a fault
+  trace: Trace | None  # [B, number of traced cycles, ..]
+
+
+class Continuation(NamedTuple):
+  """The records of a finished prompt, on the host, without padding."""
+
+  tokens: list[int]  # new tokens, cut at an end or the limit
+  accepted: np.ndarray  # [cycles] tokens gained, before any cut
+  drafted: np.ndarray  # [cycles] number of drafted nodes
+  expected: dict[str, np.ndarray]  # [cycles] expected lengths by verifier
+  stops: np.ndarray  # [N] cycles in which the node was accepted
+  faults: int  # cycles with a fault
+  trace: Trace | None  # [traced cycles, ..]
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class State:
-  """Between two cycles; rows know nothing of each other.
+  """The state of a batch between two cycles. Rows are independent.
 
-  With `length` tokens committed, the target's cache holds all but the last,
-  which is the root of the next tree. Nothing of a finished row changes.
+  The target's cache holds all committed tokens but the last, which is the root
+  of the next tree. A finished row no longer changes.
   """
 
-  length: jax.Array  # [B] int32, the prompt included
-  limit: jax.Array  # [B] int32: new tokens at most
+  length: jax.Array  # [B] int32: committed tokens, prompt included
+  limit: jax.Array  # [B] int32: maximum number of new tokens
   keys: jax.Array  # [B]
-  done: jax.Array  # [B] bool; so is a slot that no prompt was read into
-  committed: Committed  # what the draft has yet to read
+  done: jax.Array  # [B] bool; also True for an empty slot
+  committed: Committed  # tokens that the draft has not processed yet
   caches: Caches
   records: Records
 
@@ -110,13 +123,13 @@ class State:
 def empty_state(
   config: DecodeConfig, *, rows: int, new: int, features: tuple[int, str]
 ) -> State:
-  """Makes the state of slots that no prompt is in, without caches.
+  """Creates the state of empty slots, without caches.
 
   Args:
-    config: How to decode.
+    config: The decoding options.
     rows: B.
     new: W.
-    features: J and the dtype of what the draft reads of a token.
+    features: J and the dtype of the features that the draft reads.
   """
 
   def zeros(*shape, dtype=jnp.int32):
@@ -172,12 +185,12 @@ def record(
   drafted: jax.Array,  # [B]
   verdicts,
 ) -> tuple[Records, jax.Array]:
-  """Returns the records after the cycle, and which rows are finished."""
+  """Returns the records after a cycle, and which rows are finished."""
   before, limit, active = state.records, state.limit, ~state.done
   place = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
   ends = jnp.isin(tokens, jnp.array(config.ends, jnp.int32))
   ends &= place < gain[:, None]
-  # Up to and with the first end; the limit may come first.
+  # The cycle's tokens up to the first end token, that token included.
   upto = jnp.where(ends.any(axis=1), jnp.argmax(ends, axis=1) + 1, gain)
   kept = jnp.minimum(before.kept + upto, limit)
   done = state.done | (kept >= limit)
@@ -187,8 +200,9 @@ def record(
     return jax.lax.dynamic_update_slice(buffer, tokens, (at,))
 
   def column(buffer, values):
-    # To choose everywhere is one kernel with what is chosen for, and rows may
-    # be in different cycles. There is no place for those beyond the traced.
+    # A select over all columns instead of a scatter: XLA fuses it into one
+    # kernel, although rows are in different cycles. Cycles after the traced
+    # ones match no column and are dropped.
     number = jnp.arange(buffer.shape[1], dtype=jnp.int32)[None]
     here = active[:, None] & (number == before.cycles[:, None])
     here = here.reshape(*here.shape, *[1] * (values.ndim - 1))
@@ -211,7 +225,7 @@ def record(
 
 
 def trace_tree(draft, coins, stop, decision, panel) -> Trace:
-  """Returns what is to be seen of a drafted tree and its decisions."""
+  """Returns the trace of a drafted tree, with the decisions about it."""
   tree, proposal, tokens, q, p = draft
   families = family.gather(tree, proposal, tokens, q, p)
   parent, rank = jnp.asarray(tree.parent)[1:], jnp.asarray(tree.rank)[1:]
@@ -237,7 +251,19 @@ def trace_tree(draft, coins, stop, decision, panel) -> Trace:
   )
 
 
-def trace_of(records: Records) -> Trace:
-  """Returns the trees [cycles, N] of the first cycles of one row's records."""
-  cycles = int(records.cycles[0])
-  return jax.tree.map(lambda array: array[0, :cycles], records.trace)
+def continuation(records: Records, row: int) -> Continuation:
+  """Copies one row out of records that are already on the host."""
+  cycles = int(records.cycles[row])
+
+  def first(array):
+    return array[row, :cycles].copy()
+
+  return Continuation(
+    tokens=records.tokens[row, : records.kept[row]].tolist(),
+    accepted=first(records.accepted),
+    drafted=first(records.drafted),
+    expected=jax.tree.map(first, records.expected),
+    stops=records.stops[row].copy(),
+    faults=int(records.faults[row]),
+    trace=jax.tree.map(first, records.trace),
+  )

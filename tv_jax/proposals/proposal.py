@@ -1,11 +1,13 @@
-"""What a way to draw siblings is, and the law that each was drawn from.
+"""The definition of a proposal: a way to draw the children of a node.
 
-Axes: K siblings, V vocabulary. The j-th sibling's law q_j may depend on the
-earlier siblings. Off the siblings' own tokens it is always a multiple of the
-base law q, so that no verifier needs it written out:
+The distribution q_j of the j-th sibling may depend on the earlier siblings.
+Outside the siblings' tokens it must be a multiple of the draft's distribution
+q. So K + K^2 numbers describe the distributions of K siblings:
 
-    q_j(x) = scale_j * q(x)     for x that is no sibling's token
-    q_j(t_i) = at[j, i]         for the i-th sibling's token
+    q_j(x) = scale_j * q(x)     if x is not the token of a sibling
+    q_j(t_i) = at[j, i]         at the token of the i-th sibling
+
+Axes: K or k siblings, V vocabulary.
 """
 
 from __future__ import annotations
@@ -16,11 +18,11 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-# The token of a node that could not be drawn: the draft's support had fewer
-# tokens than the node has children, or the node hangs below such a one.
+# The token of a node that was not drawn, because no token of positive
+# probability was left, or because its parent was not drawn.
 INVALID = -1
 
-# `Proposal.rest_from` of a proposal that never looks at `rest`.
+# `Proposal.rest_from` of a proposal that does not use `rest`.
 NEVER = 1 << 30
 
 
@@ -29,23 +31,24 @@ class Proposal:
   """One way to draw the children of a node.
 
   Attributes:
-    draw: `(key, q [V], k) -> tokens [k]` int32, in draw order. INVALID where
-      the support is exhausted, never a token of probability 0.
-    laws: `(q_at [K], rest [], exists [K]) -> (scale [K], at [K, K])`: the laws
-      of siblings drawn in this order, where `q_at` is q on their tokens and
-      `rest` the mass of q off them. For one node; vmap over many.
-    following: `(q [V], drawn, k) -> [V]` in NumPy: the law of the next sibling
-      of `k` after the tuple `drawn`, all zeros if there is none to draw. The
-      definition that `draw` and `laws` are tested against, and that the
-      certificate enumerates.
-    rest_from: The first sibling whose law depends on `rest`: whoever asks for
-      the laws of earlier ones only may pass anything for it.
-    nested: Whether the first j of k siblings are drawn as j siblings are: then
-      nodes with different numbers of children can be drawn for together.
-    ranks: Whether `draw` only ranks q: the draft is then left untempered, for
-      a low temperature makes equals, zeros, of all but a few tokens.
-    distinct: Whether siblings never hold the same token.
-    name: What it is called where nothing else names it; see `resolve`.
+    draw: `(key, q [V], k) -> tokens [k]`: int32 tokens of k siblings, in draw
+      order. INVALID if no token of positive probability is left.
+    laws: `(q_at [K], rest [], exists [K]) -> (scale [K], at [K, K])`: the
+      distributions of siblings that were drawn in this order. `q_at` is q at
+      their tokens, and `rest` the total probability of all other tokens.
+    following: `(q [V], drawn, k) -> [V]`, in NumPy: the distribution of the
+      next of k siblings after the tuple `drawn`; zeros if none can be drawn.
+      This is the definition that the certificate enumerates, and against which
+      `draw` and `laws` are tested.
+    rest_from: Index of the first sibling with a distribution that uses `rest`.
+      For fewer siblings than this, `rest` may be arbitrary.
+    nested: Whether the first j of k siblings have the distribution of j
+      siblings. Then one draw serves nodes with different numbers of children.
+    ranks: Whether `draw` only ranks tokens by q. The draft then has temperature
+      1 by default, since low temperatures make unlikely tokens equal, with
+      probability 0.
+    distinct: Whether siblings always have different tokens.
+    name: The proposal's name, unless it is imported by name; see `resolve`.
   """
 
   draw: Callable[[jax.Array, jax.Array, int], jax.Array]

@@ -1,10 +1,11 @@
 """The standard ways to draw siblings.
 
-    without_replacement   one after the other, none twice: RRSw, Gumbel top-k
-    with_replacement      independent draws: RRS, SpecInfer
-    top_k                 the likeliest tokens, without chance: EAGLE-2
-    sample_then_top       one draw off the likeliest tokens, then these: the
-                          greedy sampling of Hu et al. (2025)
+    without_replacement   distinct tokens, drawn one after the other, by Gumbel
+                          top-k; for RRSw
+    with_replacement      independent draws; for RRS, SpecInfer
+    top_k                 the most likely tokens, not random; EAGLE-2
+    sample_then_top       a random token outside the k - 1 most likely tokens,
+                          then these k - 1; "greedy" in Hu et al. (2025)
 
 Axes: k or K siblings, V vocabulary.
 """
@@ -20,35 +21,38 @@ from tv_jax.proposals.proposal import INVALID, NEVER, Proposal
 
 
 def exhausted(dtype) -> float:
-  """Returns the mass of q, 5e-31, below which no sibling is offered from it.
+  """Returns the remaining mass of q, 5e-31, below which no sibling is drawn.
 
-  Float32 could not hold what q is then multiplied with. Whether this is so
-  depends on the earlier siblings alone, never on a sibling's own token, so that
-  leaving it out costs nothing but its chance.
+  With less mass, float32 could not hold the factor that renormalises q. The
+  condition depends only on the earlier siblings, and not on the sibling's own
+  token. So verification stays lossless without the sibling.
   """
   return float(jnp.finfo(dtype).tiny) ** 0.8
 
 
 def over(mass):
-  """Returns 1 / mass; 0, for no sibling, where next to nothing is left."""
+  """Returns 1 / mass, or 0 for no sibling if the mass is exhausted."""
   none = mass <= exhausted(mass.dtype)
   return jnp.where(none, 0, 1 / jnp.where(none, 1, mass))
 
 
 def best(score, k, floor):
-  """Returns k ids of the largest scores, lowest id first among equals."""
+  """Returns the ids of the k highest scores, lowest id first among equals."""
   value, token = jax.lax.top_k(score, min(k, len(score)))
   token = jnp.where(value > floor, token.astype(jnp.int32), INVALID)
   return jnp.pad(token, (0, k - len(token)), constant_values=INVALID)
 
 
 def ranking(q):
-  """Ranks the V ids in NumPy: likeliest first, lowest id first among equals."""
+  """Sorts ids by probability, lowest id first among equals: [V], NumPy."""
   return np.argsort(-q, kind="stable")
 
 
 def one_hot_of_best(q, place):
-  """Puts all on the token of that place in the ranking, if any: [V], NumPy."""
+  """Returns the one-hot distribution of the token in this place of the ranking.
+
+  It is [V] in NumPy, and all zeros if the token's probability is 0.
+  """
   law = np.zeros_like(q)
   if place < len(q):
     token = ranking(q)[place]
@@ -57,19 +61,19 @@ def one_hot_of_best(q, place):
 
 
 def without(q, tokens):
-  """Returns q off these tokens, [V] in NumPy; zeros where nothing is left."""
+  """Returns q without these tokens, renormalised, or zeros: [V], NumPy."""
   law = q.copy()
   law[tokens] = 0
   total = law.sum()
   return law / total if total > 0 else law
 
 
-# One after the other, none twice.
+# Without replacement.
 
 
 def _draw_distinct(key, q, k):
-  """Gumbel top-k, kept in the order of the perturbed logits."""
-  if k == 1:  # which is cheaper on a CPU
+  """Draws by Gumbel top-k, in the order of the perturbed logits."""
+  if k == 1:  # cheaper on a CPU
     token = probs.draw(key, q, (1,))
     return jnp.where(q[token] > 0, token, INVALID)
   noise = jax.random.gumbel(key, q.shape, q.dtype, mode="high")
@@ -78,13 +82,13 @@ def _draw_distinct(key, q, k):
 
 def _laws_distinct(q_at, rest, exists):
   q_at = jnp.where(exists, q_at, 0)
-  # What is left of q before each sibling; the first one's law is q itself.
+  # The mass of q that is left before each sibling; before the first it is 1.
   masses = [rest]
   for value in q_at[:0:-1]:
     masses.append(masses[-1] + value)
   scale = over(jnp.stack([jnp.ones_like(rest), *masses[:0:-1]]))
   place = np.arange(len(q_at))
-  later = place[:, None] <= place  # [j, i]: i not before j
+  later = place[:, None] <= place  # [j, i]: sibling i is j or comes after j
   return scale, jnp.where(later, scale[:, None] * q_at[None, :], 0)
 
 
@@ -104,7 +108,7 @@ WITHOUT_REPLACEMENT = Proposal(
 )
 
 
-# Independent draws.
+# With replacement.
 
 
 def _draw_independent(key, q, k):
@@ -133,7 +137,7 @@ WITH_REPLACEMENT = Proposal(
 )
 
 
-# The likeliest tokens.
+# The most likely tokens.
 
 
 def _draw_top(key, q, k):
@@ -163,19 +167,19 @@ TOP_K = Proposal(
 )
 
 
-# One draw off the likeliest tokens, then these.
+# A random token, then the most likely tokens.
 
 
 def _draw_then_top(key, q, k):
   top = best(q, k - 1, 0)
-  # An absent top token (INVALID) must leave q alone, and -1 would wrap.
+  # INVALID is mapped to an index that is dropped; -1 would be the last token.
   others = q.at[jnp.where(top == INVALID, len(q), top)].set(0, mode="drop")
   sampled = jnp.where(jnp.any(others > 0), probs.draw(key, others), INVALID)
   return jnp.concatenate([sampled[None], top])
 
 
 def _laws_then_top(q_at, rest, exists):
-  if len(q_at) == 1:  # no top tokens are held back: the law is q itself
+  if len(q_at) == 1:  # a single sibling is drawn from q itself
     return _laws_independent(q_at, rest, exists)
   q_at = jnp.where(exists, q_at, 0)
   scale = over(rest + q_at[0])

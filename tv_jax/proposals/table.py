@@ -1,4 +1,4 @@
-"""The ways to draw siblings, by name."""
+"""The proposals by name."""
 
 from __future__ import annotations
 
@@ -25,15 +25,18 @@ PROPOSALS = {
 
 
 def resolve(proposal: Proposal | str) -> Proposal:
-  """Returns the proposal that is meant, with a name.
+  """Finds a proposal by name, and gives every proposal a name.
 
   Args:
-    proposal: A name of `PROPOSALS`; "package.module:name" of a `Proposal`,
-      imported with the current directory in sight; or a `Proposal`.
+    proposal: A name of `PROPOSALS`, a `Proposal`, or the name of a user's
+      object, "package.module:name". The module may be in the current directory.
 
   Returns:
-    The proposal. It is called as it was asked for by text; else "module:name",
-    where a module holds it; else by its own `name`.
+    The proposal. Its name is the given text; or "module:name", if the object is
+    a variable of a module; or the attribute `name`.
+
+  Raises:
+    ValueError: The proposal is unknown or unnamed, or has a built-in's name.
   """
   if isinstance(proposal, str):
     resolved, name = names.find(PROPOSALS, proposal, "proposal"), proposal
@@ -50,10 +53,10 @@ def resolve(proposal: Proposal | str) -> Proposal:
     raise ValueError(
       f'proposal {proposal!r} has no name: give it one, Proposal(name="mine")'
     )
-  # Rules that are defined for that one would believe it.
+  # A rule that supports only the built-in would accept this proposal.
   if name in PROPOSALS and resolved.following is not PROPOSALS[name].following:
     raise ValueError(
-      f"a proposal of your own is called {name!r}, as a built-in is: give it"
-      ' another name, Proposal(name="mine")'
+      f"a proposal of your own has the name {name!r} of a built-in: give it"
+      ' another, as in Proposal(name="mine", ..)'
     )
   return dataclasses.replace(resolved, name=name)

@@ -9,12 +9,11 @@ import json
 import numpy as np
 
 from tv_jax import tree as tree_lib
+from tv_jax import verifiers
 from tv_jax.edge import disk
 from tv_jax.proposals import INVALID, PROPOSALS, Proposal
 from tv_jax.tree import ROOT, Tree
 
-# How far a law may sum from 1 before it is taken for something else.
-TOLERANCE = 1e-3
 _REQUIRED = ("parents", "proposal", "tokens", "q", "p")
 _OPTIONAL = "item", "cycle", "verifier", "temperature", "accepted", "meta"
 
@@ -146,33 +145,17 @@ def _from_arrays(arrays: dict, proposal: Proposal | None) -> Cycles:
 
 
 def _check(cycles: Cycles) -> None:
-  """Refuses what no draft and no law can be, naming the cycle and the node."""
-  tree, tokens, V = cycles.tree, cycles.tokens, cycles.q.shape[2]
+  """Refuses impossible drafts and lengths, naming the cycle and the node."""
+  tree, tokens = cycles.tree, cycles.tokens
   tokens[:, ROOT] = 0
-  drawn = tokens != INVALID
-  wrong = drawn & ((tokens < 0) | (tokens >= V))
-  _refuse(wrong, f"its token is none of 0 to {V - 1}, nor {INVALID} for none")
-  parents = np.maximum(tree.parent, ROOT)
-  _refuse(drawn & ~drawn[:, parents], "a token below a node that has none")
-  if cycles.proposal.distinct:
-    wrong = np.zeros_like(drawn)
-    for node in range(1, len(tree)):
-      elders = np.arange(node - tree.rank[node], node)  # siblings are adjacent
-      twin = (tokens[:, elders] == tokens[:, [node]]).any(axis=1)
-      wrong[:, node] = drawn[:, node] & twin
-    _refuse(wrong, "its token is an elder sibling's too")
-  for name, laws in (("q", cycles.q), ("p", cycles.p)):
-    total = laws.sum(axis=2, dtype=np.float64)
-    good = (np.abs(total - 1) <= TOLERANCE) & (laws.min(axis=2) >= 0)
-    wrong = np.zeros_like(drawn)
-    wrong[:, tree.inner] = ~good & drawn[:, tree.inner]
-    _refuse(wrong, f"{name} after it is no law, which sums to 1")
+  verifiers.check_drafts(tree, tokens, cycles.q, cycles.p)
+  for node in range(1, len(tree)) if cycles.proposal.distinct else ():
+    elders = tokens[:, node - tree.rank[node] : node]  # siblings are adjacent
+    twin = (elders == tokens[:, [node]]) & (tokens[:, [node]] != INVALID)
+    for cycle in np.flatnonzero(twin.any(axis=1))[:1]:
+      raise ValueError(
+        f"cycle {cycle}, node {node}: its token is an elder sibling's too"
+      )
   accepted, most = cycles.accepted, tree.max_depth + 1
   if accepted is not None and not ((accepted >= 1) & (accepted <= most)).all():
     raise ValueError(f"accepted: a cycle of this tree gains 1 to {most} tokens")
-
-
-def _refuse(wrong: np.ndarray, what: str) -> None:
-  """Raises an error about the first [cycle, node] that is wrong."""
-  for cycle, node in np.argwhere(wrong)[:1]:
-    raise ValueError(f"cycle {cycle}, node {node}: {what}")

@@ -77,8 +77,8 @@ def _lengths(rule, tree, proposal, coins, key, tokens, q, p):
 
     def toss(key):
       eta = jax.random.uniform(key, (len(tree),), q.dtype)
-      decision = rule.decide(tree, proposal, tokens, q, p, eta)
-      return gained[verifiers.checked(decision, tokens, p).node]
+      decision = verifiers.decide(rule, tree, proposal, tokens, q, p, eta)
+      return gained[decision.node]
 
     return jnp.mean(jax.lax.map(toss, jax.random.split(key, coins)))
 

@@ -17,7 +17,7 @@ from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.generate import encode as check_tokens
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.state import Judged, Records, Trace, trace_of
+from tv_jax.engine.state import Continuation, Judged, Trace
 from tv_jax.models import templates
 from tv_jax.proposals import INVALID
 from tv_jax.runs import questions as questions_lib
@@ -144,35 +144,31 @@ class Answerer:
     texts = [answer.text for answer in before]
     return encode(self.pair, self.settings, question, texts)
 
-  def fields(self, config, key: Key, question: Question, records) -> dict:
+  def fields(self, config, key: Key, question: Question, answer) -> dict:
     """Returns the fields of an `Answer` except its key."""
-    kept = line(records, config, self.pair.tokenizer)
+    kept = line(answer, config, self.pair.tokenizer)
     if self.settings.exact_match and key.turn < len(question.references):
       references = question.references[key.turn]
       kept["right"] = any(score(kept["text"], text) for text in references)
     if config.trace and key.turn == 0 and key.question in self.traced:
       kept["prompt"] = question.turns[0]
-      trace, tokens = trace_of(records), kept["tokens"]
-      kept["trace"] = traced(trace, config, tokens, self.piece)
+      kept["trace"] = traced(answer.trace, config, kept["tokens"], self.piece)
     return kept
 
 
-def line(records: Records, config: DecodeConfig, tokenizer) -> dict:
+def line(answer: Continuation, config: DecodeConfig, tokenizer) -> dict:
   """Returns the fields of an answer from which all tables are made."""
-  cycles = int(records.cycles[0])
-  tokens = records.tokens[0, : int(records.kept[0])].tolist()
-  drafted = {"drafted": records.drafted[0, :cycles].tolist()}
+  drafted = {"drafted": answer.drafted.tolist()}
   return {
-    "tokens": tokens,
-    "text": tokenizer.decode(tokens, skip_special_tokens=True),
-    "accepted": records.accepted[0, :cycles].tolist(),
+    "tokens": answer.tokens,
+    "text": tokenizer.decode(answer.tokens, skip_special_tokens=True),
+    "accepted": answer.accepted.tolist(),
     **(drafted if config.drafter else {}),
     "expected": {
-      rule.name: _numbers(records.expected[rule.name][0, :cycles])
-      for rule in config.panel
+      rule.name: _numbers(answer.expected[rule.name]) for rule in config.panel
     },
-    "stops": records.stops[0].tolist(),
-    "faults": int(records.faults[0]),
+    "stops": answer.stops.tolist(),
+    "faults": answer.faults,
   }
 
 

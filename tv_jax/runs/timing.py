@@ -68,8 +68,10 @@ def measure(
         "questions": [question.question_id for question in several],
         "tasks": [question.task for question in several],
         "seconds": [answer.seconds for answer in timed[method]],
-        "tokens": [int(answer.records.kept[0]) for answer in timed[method]],
-        "cycles": [int(answer.records.cycles[0]) for answer in timed[method]],
+        "tokens": [len(answer.continuation.tokens) for answer in timed[method]],
+        "cycles": [
+          len(answer.continuation.accepted) for answer in timed[method]
+        ],
         "compile_seconds": compiling[method],
       }
       for method in methods

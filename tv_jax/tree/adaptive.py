@@ -1,6 +1,7 @@
 """Trees that take their shape while they are drafted.
 
-Axes: n nodes of a level, K children of a node at most, V vocabulary.
+Axes: N places, M places above the last level, n nodes of a level, K maximum
+number of children, V vocabulary.
 """
 
 from __future__ import annotations
@@ -18,21 +19,23 @@ from tv_jax.tree.static import NO_PARENT, ROOT, check_size, frozen
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Adaptive:
-  """Trees that take their shape while they are drafted: another one each time.
+  """Trees that take their shape while they are drafted, in each row and cycle.
 
-  Only places are known beforehand: `widths[d]` of them at depth d + 1. Some may
-  stay empty. The properties are those of a `Tree`, as far as they are known.
-  The policy says which nodes have how many children.
+  Level d has `widths[d - 1]` places for nodes, and some may stay empty. A
+  policy decides which nodes get children, and how many. This class has the
+  properties of a `Tree` that do not depend on the shape.
 
   Attributes:
-    widths: How many nodes each level below the root has at most.
-    most: How many children a node has at most.
-    policy: `(laws [n, V], worth [n], most) -> [n, most]`: what the next
-      children of a level's nodes are worth, from the nodes' own draft laws and
-      what they were worth themselves (1 at the root). The level below gets the
-      children worth most, elders first, and none that is worth 0. The policy
-      never sees the token of a child: if the shape depended on it, verification
-      would not be lossless. None: `drafting.adaptive.by_confidence`.
+    widths: Maximum number of nodes of each level below the root.
+    most: Maximum number of children of a node.
+    policy: `(laws [n, V], score [n], most) -> [n, most]`: scores of the
+      possible children of a level's nodes, in draw order. `laws` and `score`
+      are the draft probabilities after these nodes, and their scores (1 for the
+      root). The next level consists of the children with the highest scores. A
+      child of score 0 is never drafted. The policy does not see the children's
+      tokens.
+      If the shape depended on them, verification would not be lossless. None
+      for `drafting.by_confidence`.
   """
 
   widths: tuple[int, ...]
@@ -40,7 +43,7 @@ class Adaptive:
   policy: Callable | None = None
 
   def __post_init__(self):
-    """Refuses places that could never be filled."""
+    """Refuses levels with more places than their parents can have children."""
     object.__setattr__(self, "widths", (*self.widths,))
     if not self.widths or min(self.widths) < 1 or self.most < 1:
       raise ValueError(
@@ -62,13 +65,13 @@ class Adaptive:
     return 1 + sum(self.widths)
 
   def __repr__(self) -> str:
-    """Shows places, depth, and how many places each level has."""
+    """Shows the numbers of places, of levels, and of places on each level."""
     sizes = " ".join(map(str, (1, *self.widths)))
     return f"Adaptive({len(self)} nodes, depth {self.max_depth}: {sizes})"
 
   @functools.cached_property
   def levels(self) -> tuple[range, ...]:
-    """Returns the places of each depth."""
+    """The places of each depth, as ranges."""
     stops = np.cumsum([1, *self.widths]).tolist()
     return tuple(
       range(start, stop)
@@ -77,40 +80,43 @@ class Adaptive:
 
   @functools.cached_property
   def depth(self) -> np.ndarray:
-    """[N] int32."""
+    """[N] int32: depth of each place."""
     return frozen(np.repeat(np.arange(len(self.levels)), (1, *self.widths)))
 
   @functools.cached_property
   def inner(self) -> np.ndarray:
-    """[M] int32: the places whose nodes may have children."""
+    """[M] int32: the places above the last level."""
     return frozen(np.arange(self.levels[-1].start))
 
   @property
   def family_sizes(self) -> tuple[int, ...]:
-    """Returns how many children nodes may have, in rising order."""
+    """The possible numbers of children of a node, ascending."""
     return tuple(range(1, self.most + 1))
 
   @property
   def max_children(self) -> int:
-    """K."""
+    """K, the maximum number of children."""
     return self.most
 
   @property
   def max_depth(self) -> int:
-    """Edges on the longest path from the root."""
+    """D, the number of levels below the root."""
     return len(self.widths)
 
   @property
   def is_chain(self) -> bool:
-    """Returns whether no node has more than one child, ever."""
+    """Whether no node can have more than one child."""
     return self.most == 1
 
 
 def placed(parent: np.ndarray) -> tuple[tuple[int, ...], np.ndarray]:
-  """Returns the parents of one row's tree, and its nodes' places [n].
+  """Removes the empty places of a drafted tree.
 
   Args:
-    parent: [N] of each place, `NO_PARENT` where nothing is.
+    parent: [N] Parent of each place; `NO_PARENT` for empty places.
+
+  Returns:
+    The parents of the remaining nodes, and their places [n].
   """
   taken = np.asarray(parent) != NO_PARENT
   taken[ROOT] = True

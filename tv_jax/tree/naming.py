@@ -18,7 +18,7 @@ from tv_jax.tree.shapes import (
 )
 from tv_jax.tree.static import Tree
 
-# One of those that come with the package.
+# A tree file that comes with the package, as an example in messages.
 EXAMPLE = "bundled/trees/draft-traversal.25.json"
 
 
@@ -35,12 +35,12 @@ _FORMS = {
   r"adaptive:([\d,]*\d)": lambda widths: Adaptive(_widths(widths)),
   r"(.*\.json)": lambda path: _from_json(reading.place_of(path)),
 }
-# What stands before a colon there is no module.
+# The words before the colon in these forms are not module names.
 _KINDS = {form.partition(":")[0] for form in _FORMS if ":" in form}
 
 
 def resolve(tree: Tree | Adaptive | str) -> Tree | Adaptive:
-  """Returns a tree, or what `parse` reads."""
+  """Returns a tree as it is, and parses a text."""
   if isinstance(tree, Tree | Adaptive):
     return tree
   if isinstance(tree, str):
@@ -49,7 +49,7 @@ def resolve(tree: Tree | Adaptive | str) -> Tree | Adaptive:
 
 
 def parse(text: str) -> Tree | Adaptive:
-  """Reads the tree that a short text names; the error lists the forms."""
+  """Parses a tree's name, such as "chain:5"; the error lists all forms."""
   for form, build in _FORMS.items():
     if match := re.fullmatch(form, text):
       try:
@@ -71,7 +71,7 @@ def parse(text: str) -> Tree | Adaptive:
 
 
 def _from_json(path: str) -> Tree:
-  """Reads a file's parents, its paths, or its object with "parents"."""
+  """Reads a list of parents, a list of paths, or an object with "parents"."""
   content = json.loads(reading.text(path))
   parents = checks.list_of(checks.integer())
   if isinstance(content, dict):

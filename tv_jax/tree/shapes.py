@@ -9,16 +9,16 @@ from tv_jax.tree.static import NO_PARENT, ROOT, Tree, check_size
 
 
 def from_parents(parents: Iterable[int]) -> Tree:
-  """Builds the tree whose node i hangs below `parents[i]`; the root's is -1."""
+  """Builds a tree from the parent of each node; the root's is -1."""
   return Tree(tuple(int(parent) for parent in parents))
 
 
 def from_paths(paths: Iterable[Sequence[int]]) -> Tree:
-  """Builds the tree of these paths of ranks, as EAGLE and Medusa list them.
+  """Builds a tree from paths of ranks, the format of EAGLE and Medusa.
 
   Args:
-    paths: For each drafted node, the ranks on the path to it: `[0, 2]` is the
-      third child of the root's first child. Any order.
+    paths: For each drafted node, in any order, the ranks on the path to it.
+      `[0, 2]` is the third child of the root's first child.
   """
   nodes: set[tuple[int, ...]] = {()}
   nodes |= {tuple(int(rank) for rank in path) for path in paths}
@@ -39,7 +39,7 @@ def from_paths(paths: Iterable[Sequence[int]]) -> Tree:
 
 
 def branching(widths: Sequence[int]) -> Tree:
-  """Builds the tree whose nodes at depth d all have `widths[d]` children."""
+  """Builds a tree where all nodes at depth d have `widths[d]` children."""
   if not widths or min(widths) < 1:
     raise ValueError(
       f"branching {list(widths)}: give one positive width per level"
@@ -54,25 +54,28 @@ def branching(widths: Sequence[int]) -> Tree:
 
 
 def kary(width: int, depth: int) -> Tree:
-  """Builds the full tree of `depth` levels, with `width` children each."""
-  check_size(depth)  # before a list of them is made
+  """Builds the full tree of `depth` levels, with `width` children per node."""
+  check_size(depth)  # a huge depth would not fit in a list
   return branching([width] * depth)
 
 
 def chain(depth: int) -> Tree:
-  """Builds one path of `depth` drafted nodes."""
+  """Builds a single path of `depth` drafted nodes."""
   return kary(1, depth)
 
 
 def grown(
   nodes: int, *, acceptance: Sequence[float] = (0.8, 0.16, 0.032, 0.0064)
 ) -> Tree:
-  """Builds the tree of `nodes` nodes with the most tokens expected a cycle.
+  """Builds the tree with the highest expected length, by Sequoia's model.
 
-  Sequoia's model: the child of rank j is accepted with chance `acceptance[j]`,
-  wherever it hangs. A node is then worth the product along its path, and the
-  best tree is made of the nodes worth most. The default is the chance
-  0.8 * 0.2^j of a draft that agrees 80% of the time.
+  In this model, every child of rank j is accepted with probability
+  `acceptance[j]`. A node is then reached with the product of the probabilities
+  on its path. The best tree consists of the nodes with the highest products.
+
+  Args:
+    nodes: Number of nodes, root included.
+    acceptance: Acceptance probability of each rank. The default is 0.8 * 0.2^j.
   """
   sound = acceptance and all(0 < a < 1 for a in acceptance)
   if nodes < 2 or not sound or sum(acceptance) > 1:
@@ -85,13 +88,13 @@ def grown(
   paths: list[tuple[int, ...]] = []
   heap: list[tuple[float, tuple[int, ...]]] = [(-acceptance[0], (0,))]
   while len(paths) < nodes - 1:
-    worth, path = heapq.heappop(heap)
+    score, path = heapq.heappop(heap)
     paths.append(path)
-    heapq.heappush(heap, (worth * acceptance[0], (*path, 0)))
+    heapq.heappush(heap, (score * acceptance[0], (*path, 0)))
     rank = path[-1]
     if rank + 1 < len(acceptance):
-      worth *= acceptance[rank + 1] / acceptance[rank]
-      heapq.heappush(heap, (worth, (*path[:-1], rank + 1)))
+      score *= acceptance[rank + 1] / acceptance[rank]
+      heapq.heappush(heap, (score, (*path[:-1], rank + 1)))
   return from_paths(paths)
 
 

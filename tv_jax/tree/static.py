@@ -1,9 +1,10 @@
-"""Draft trees: static, hashable, array-encoded topologies.
+"""Static draft trees: hashable topologies, stored as arrays.
 
-Axes: N nodes (root included), K children of a node at most.
+Node 0 is the root, the last committed token. Nodes are numbered in level order.
+Siblings are adjacent, in draw order.
 
-Node 0 is the root, the last committed token. Nodes stand in level order;
-siblings are adjacent and in the order in which they are drawn.
+Axes: N nodes (root included), M nodes that have children, K maximum number of
+children, D depth.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ROOT = 0
 NO_PARENT = -1
 NO_CHILD = -1
 
-# Larger trees would be compiled for hours. Real ones are far smaller.
+# Maximum number of nodes. A larger tree would take hours to compile.
 MOST_NODES = 4096
 
 Array = jax.Array | np.ndarray
@@ -28,15 +29,16 @@ Array = jax.Array | np.ndarray
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Topology:
-  """A tree as int32 arrays, for programs that take the tree as an argument.
+  """A tree as int32 arrays, for programs that receive the tree as an argument.
 
-  A padded node is nobody's child and is never visited.
+  The fields have the meaning of the properties of `Tree`. A padding node is not
+  a child of any node, and is never visited.
   """
 
   parent: Array  # [N]
   rank: Array  # [N]
   children: Array  # [N, K]
-  postorder: Array  # [N]; then the root again
+  postorder: Array  # [N], padded with the root
   depth: Array  # [N]
   ancestors: Array  # [N, N] bool
   paths: Array  # [N, D + 1]
@@ -45,12 +47,13 @@ class Topology:
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Tree:
-  """A tree's topology, known when a program is traced.
+  """The topology of a tree, known when a program is compiled.
+
+  `parents` is the only field, so trees with equal parents are equal. All
+  properties are derived from it. Arrays are read-only NumPy arrays.
 
   Attributes:
-    parents: The parent of each node; `NO_PARENT` for the root. The one field:
-      trees are equal and hash alike when their parents do. Everything else
-      is derived from it, as read-only NumPy arrays.
+    parents: The parent of each node; `NO_PARENT` for the root.
   """
 
   parents: tuple[int, ...]
@@ -64,18 +67,18 @@ class Tree:
     return len(self.parents)
 
   def __repr__(self) -> str:
-    """Shows nodes, depth, and how many nodes each level has."""
+    """Shows the numbers of nodes, of levels, and of nodes on each level."""
     sizes = " ".join(str(len(level)) for level in self.levels)
     return f"Tree({len(self)} nodes, depth {self.max_depth}: {sizes})"
 
   @functools.cached_property
   def parent(self) -> np.ndarray:
-    """[N] int32; `NO_PARENT` for the root."""
+    """[N] int32: the parent of each node; `NO_PARENT` for the root."""
     return frozen(self.parents)
 
   @functools.cached_property
   def depth(self) -> np.ndarray:
-    """[N] int32: edges from the root."""
+    """[N] int32: number of edges from the root."""
     depth = [0] * len(self)
     for node, parent in enumerate(self.parents[1:], start=1):
       depth[node] = depth[parent] + 1
@@ -83,7 +86,7 @@ class Tree:
 
   @functools.cached_property
   def rank(self) -> np.ndarray:
-    """[N] int32: how many siblings are drawn before this node."""
+    """[N] int32: number of siblings that are drawn before the node."""
     seen: collections.Counter[int] = collections.Counter()
     rank = []
     for parent in self.parents:
@@ -93,7 +96,7 @@ class Tree:
 
   @functools.cached_property
   def children(self) -> np.ndarray:
-    """[N, K] int32, in draw order; `NO_CHILD` where there are fewer."""
+    """[N, K] int32: children in draw order, padded with `NO_CHILD`."""
     width = int(self.rank.max()) + 1 if len(self) > 1 else 0
     children = np.full((len(self), width), NO_CHILD)
     children[self.parent[1:], self.rank[1:]] = np.arange(1, len(self))
@@ -101,14 +104,14 @@ class Tree:
 
   @functools.cached_property
   def num_children(self) -> np.ndarray:
-    """[N] int32."""
+    """[N] int32: number of children."""
     return frozen((self.children != NO_CHILD).sum(axis=1))
 
   @functools.cached_property
   def postorder(self) -> np.ndarray:
     """[N] int32: children before parents, siblings in draw order."""
     order, stack = [], [ROOT]
-    while stack:  # node, last child, .. first child, ..: reversed below
+    while stack:  # parents first and last children first; reversed below
       node = stack.pop()
       order.append(node)
       stack.extend(c for c in self.children[node] if c != NO_CHILD)
@@ -116,7 +119,7 @@ class Tree:
 
   @functools.cached_property
   def ancestors(self) -> np.ndarray:
-    """[N, N] bool: whether the second is the first or above it."""
+    """[N, N] bool: [i, j] is whether node j is node i or an ancestor of it."""
     ancestors = np.eye(len(self), dtype=bool)
     for node, parent in enumerate(self.parents[1:], start=1):
       ancestors[node] |= ancestors[parent]
@@ -124,7 +127,7 @@ class Tree:
 
   @functools.cached_property
   def paths(self) -> np.ndarray:
-    """[N, D + 1] int32: the nodes from the root down to each; then `ROOT`."""
+    """[N, D + 1] int32: the path from the root to each node, padded with 0."""
     paths = np.full((len(self), self.max_depth + 1), ROOT)
     for node, parent in enumerate(self.parents[1:], start=1):
       paths[node] = paths[parent]
@@ -133,12 +136,12 @@ class Tree:
 
   @functools.cached_property
   def inner(self) -> np.ndarray:
-    """[M] int32: the nodes that have children, in level order."""
+    """[M] int32: the nodes that have children."""
     return frozen(np.flatnonzero(self.num_children))
 
   @functools.cached_property
   def levels(self) -> tuple[range, ...]:
-    """The nodes of each depth: ranges, since nodes stand in level order."""
+    """The nodes of each depth, as ranges."""
     stops = np.searchsorted(self.depth, np.arange(self.max_depth + 1), "right")
     starts = [0, *stops[:-1]]
     return tuple(
@@ -148,22 +151,22 @@ class Tree:
 
   @property
   def family_sizes(self) -> tuple[int, ...]:
-    """Returns how many children nodes have, in rising order."""
+    """The distinct numbers of children of nodes with children, ascending."""
     return tuple(np.unique(self.num_children[self.inner]).tolist())
 
   @property
   def max_children(self) -> int:
-    """K."""
+    """K, the maximum number of children."""
     return self.children.shape[1]
 
   @property
   def max_depth(self) -> int:
-    """Edges on the longest path from the root."""
+    """D, the number of levels below the root."""
     return int(self.depth[-1])
 
   @property
   def is_chain(self) -> bool:
-    """Returns whether no node has more than one child."""
+    """Whether no node has more than one child."""
     return self.max_depth == len(self) - 1
 
 
@@ -175,15 +178,13 @@ def frozen(values, dtype: np.typing.DTypeLike = np.int32) -> np.ndarray:
 
 
 def check_size(nodes: int) -> None:
-  """Refuses trees of more than `MOST_NODES`."""
+  """Refuses more than `MOST_NODES` nodes."""
   if nodes > MOST_NODES:
-    raise ValueError(
-      f"{nodes} nodes: {MOST_NODES} are the most that a tree may have"
-    )
+    raise ValueError(f"{nodes} nodes: a tree may have at most {MOST_NODES}")
 
 
 def _validate(parents: tuple[int, ...]) -> None:
-  """Refuses what is not a tree in level order, naming a node."""
+  """Refuses parents that are not a tree in level order, naming a node."""
   if not parents or parents[ROOT] != NO_PARENT:
     raise ValueError(f"node 0 must be the root: its parent is {NO_PARENT}")
   if len(parents) == 1:

@@ -204,12 +204,9 @@ def _time(
   items = [prompt.item for prompt in prompts]
   timed = {}
   for name, answers in answered.items():
-    cycles = np.array([int(answer.records.cycles[0]) for answer in answers])
+    accepted = [answer.continuation.accepted for answer in answers]
+    cycles = np.array([len(lengths) for lengths in accepted])
     seconds = np.array([answer.cycles for answer in answers])
-    accepted = [
-      answer.records.accepted[0, :count]
-      for answer, count in zip(answers, cycles, strict=True)
-    ]
     timed[name] = (
       float(np.median(seconds / cycles)),
       Estimate.clustered(np.concatenate(accepted), np.repeat(items, cycles)),

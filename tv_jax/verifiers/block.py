@@ -1,16 +1,17 @@
 """Block verification (Sun et al. 2025, Algorithm 2), for chains.
 
-Written from its own paper's formulas, sharing no step with the other rules: on
-chains it must take the very decisions of the traversal, coin for coin.
+On chains, the traversal must make the same decisions, coin for coin. As an
+independent check, this file shares no step with the other rules. It follows the
+formulas of the paper on block verification.
 
 With p_0 = 1 and, for the i-th drafted token x_i of a chain of length L,
 
     p_i = min(p_{i-1} p(x_i) / q(x_i), 1)
-    A_i = sum [p_i p - q]_+      (laws of the token after x_i)
+    A_i = sum [p_i p - q]_+      (p and q of the token after x_i)
     h_i = A_i / (A_i + 1 - p_i)  (1 when p_i = 1 and A_i = 0),   h_L = p_L
 
-all coins are drawn, the last i with eta_i < h_i is accepted, and the bonus
-token comes from [p_i p - q]_+ normalised, or from p at the end of the chain.
+the last i with eta_i < h_i is accepted. The bonus token is drawn from
+[p_i p - q]_+, normalised, or from p at the end of the chain.
 """
 
 import jax
@@ -24,7 +25,7 @@ from tv_jax.verifiers.verifier import Verifier, chains_only
 
 
 def offers(tree, proposal, tokens, q, p) -> Offers:
-  """Returns what no coin changes, on a chain."""
+  """Computes the offers on a chain."""
   if reason := chains_only(tree):
     raise ValueError(f"block verification {reason}")
   drawn, token, q = drawn_from(proposal, tokens, q)
@@ -34,16 +35,16 @@ def offers(tree, proposal, tokens, q, p) -> Offers:
 
 
 def drawn_from(proposal, tokens, q):
-  """Returns what was drawn of a chain, and from which laws.
+  """Returns the drawn part of a chain, with the distributions of its tokens.
 
   Args:
-    proposal: How.
+    proposal: How tokens were drawn.
     tokens: [N]
-    q: [N, V] after the nodes.
+    q: [N, V] Draft probabilities after the nodes.
 
   Returns:
-    Whether the chain reaches a node [N], the tokens below the root [N - 1],
-    and the laws that they were drawn from [N - 1, V].
+    Whether the chain reaches each node [N], the tokens below the root [N - 1],
+    and their distributions [N - 1, V].
   """
   drawn = jnp.cumprod((tokens != INVALID).at[ROOT].set(True)).astype(bool)
   token = jnp.where(drawn, tokens, 0)[1:]
@@ -56,13 +57,14 @@ def drawn_from(proposal, tokens, q):
 
 
 def of_chain(drawn, tokens, q, p) -> Offers:
-  """Computes the formulas above, whatever law the tokens were drawn from.
+  """Computes the formulas above.
 
   Args:
-    drawn: [N] whether the chain reaches this node.
-    tokens: [N - 1] of the nodes below the root; any where nothing was drawn.
-    q: [N - 1, V] the laws that they were drawn from.
-    p: [N, V] the target's laws after the nodes.
+    drawn: [N] Whether the chain reaches each node.
+    tokens: [N - 1] Tokens of the nodes below the root; arbitrary where none was
+      drawn.
+    q: [N - 1, V] The distributions of these tokens.
+    p: [N, V] Target probabilities after the nodes.
   """
   place = np.arange(len(tokens), dtype=np.int32), tokens
   ratio = p[place] / jnp.where(q[place] <= 0, 1, q[place])
@@ -76,20 +78,20 @@ def of_chain(drawn, tokens, q, p) -> Offers:
   last = drawn & ~jnp.append(drawn[1:], False)
   certain = (reach == 1) & (A == 0)
   h = jnp.where(certain, 1, A / jnp.where(certain, 1, A + (1 - reach)))
-  # What lies below a node that was not drawn may be NaN, and is never offered.
+  # Values below a node that was not drawn may be NaN. They are never offered.
   h = jnp.where(drawn, h, 0)
 
   def residual(node):
-    row = jnp.minimum(node, len(q) - 1)  # a leaf has no law of a child
+    row = jnp.minimum(node, len(q) - 1)  # the leaf has no row of q
     weights = _positive(reach[node] * p[node] - q[row])
     return jnp.where(last[node], p[node], weights)
 
-  # Upwards in a chain: the last one in it that is hit.
+  # The first hit in post-order is the last hit of the chain.
   return Offers(jnp.where(last, reach, h), drawn & (reach > 0), residual)
 
 
 def _positive(x):
-  return jnp.where(x <= 0, 0, x)  # not `maximum`, which may lose a NaN
+  return jnp.where(x <= 0, 0, x)  # `maximum` may lose a NaN
 
 
 RULE = Verifier(name="block", offers=offers, by_path=True, refuses=chains_only)

@@ -1,4 +1,4 @@
-"""What a verifier decides about one drafted tree.
+"""The decision of a verifier about one drafted tree.
 
 Axes: N nodes, V vocabulary.
 """
@@ -12,19 +12,19 @@ import jax.numpy as jnp
 
 from tv_jax.tree import ROOT
 
-# The threshold of a coin that was not tossed: no probability.
+# `Decision.accept` of a node that was not offered; outside [0, 1].
 NOT_OFFERED = -1.0
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Decision:
-  """What was decided about one drafted tree."""
+  """The outcome of verifying one drafted tree."""
 
-  node: jax.Array  # [] int32 the accepted node; the root: nothing was accepted
-  residual: jax.Array  # [V] the law of the bonus token
-  accept: jax.Array  # [N] what coin i was compared with, or NOT_OFFERED
-  fault: jax.Array  # [] bool: a NaN was met; one plain step instead
+  node: jax.Array  # [] int32 the accepted node; ROOT if none was accepted
+  residual: jax.Array  # [V] distribution of the bonus token
+  accept: jax.Array  # [N] threshold that coin i was compared with; NOT_OFFERED
+  fault: jax.Array  # [] bool: a NaN; replaced by one step of plain decoding
 
 
 def settle(
@@ -35,11 +35,17 @@ def settle(
   accept: jax.Array,
   fault: jax.Array,
 ) -> Decision:
-  """Makes the decision for `node`, its residual given as weights [V].
+  """Normalises the residual, and replaces a fault by a step of plain decoding.
 
-  After a fault nothing is accepted, and the bonus token comes from what is
-  finite in the root's own law: one step of plain decoding. `fault` says whether
-  one was met on the way; another may show only now, in the weights.
+  After a fault no node is accepted. The bonus token is then drawn from the
+  finite entries of the target's probabilities after the root.
+
+  Args:
+    node: [] The accepted node.
+    weights: [V] Its residual, up to a factor. Invalid weights are a fault.
+    p: [N, V] Target probabilities.
+    accept: [N] Thresholds.
+    fault: [] Whether a fault was found before.
   """
   total = jnp.sum(weights)
   fault |= ~jnp.isfinite(total) | (jnp.min(weights) < 0)
@@ -49,8 +55,8 @@ def settle(
   plain = jnp.where(
     mass > 0, root / jnp.where(mass > 0, mass, 1), 1 / len(root)
   )
-  # Weights of 0 without a fault are rounding, after rejections that had no
-  # chance.
+  # If all weights are 0 without a fault, rounding has emptied the residual
+  # after rejections of probability 0.
   law = jnp.where(total > 0, weights / jnp.where(total > 0, total, 1), p[node])
   return Decision(
     node=jnp.where(fault, ROOT, node).astype(jnp.int32),

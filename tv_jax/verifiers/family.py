@@ -1,9 +1,9 @@
-"""What the two forms of the step share: a draft's families, and residuals.
+"""Children and residuals of all nodes, shared by levels.py and loop.py.
 
-A family is a node with its children. Residuals are rows [4 + K], a column for
-each number of `Residual`: what is done to some of them is then one kernel.
+Residuals are stored as rows [4 + K] with one column for each number of
+`Residual`, so that an operation on several nodes is one kernel.
 
-Axes: N nodes, K children of a node, V vocabulary.
+Axes: N nodes, n selected nodes, K children of a node, V vocabulary.
 """
 
 import functools
@@ -17,16 +17,17 @@ from tv_jax.tree import NO_CHILD, Topology, Tree
 from tv_jax.verifiers import residual
 from tv_jax.verifiers.residual import Law, Residual, Siblings
 
-# Where the columns of `at` begin.
+# First column of `Residual.at`.
 AT = 4
 
 
 def gather(tree: Tree | Topology, proposal: Proposal, tokens, q, p) -> Siblings:
-  """Gathers the children of every node: `Siblings` with a leading [N]."""
+  """Gathers the children of all nodes: `Siblings` with a leading axis [N]."""
   children, N = tree.children, len(tokens)
   drawn = jnp.where(children == NO_CHILD, INVALID, tokens[children])
   at = np.arange(N, dtype=np.int32)[:, None], jnp.maximum(drawn, 0)
-  # The mass of q off the children's tokens, where a law asks for it.
+  # The total probability of q outside the children's tokens. It costs a pass
+  # over a row of q, so it is computed only for families that need it.
   sizes = children.shape[1] * np.ones(N, np.int32)
   sizes = tree.num_children if isinstance(tree, Tree) else sizes
   asked = np.flatnonzero(sizes > proposal.rest_from)
@@ -40,24 +41,24 @@ def gather(tree: Tree | Topology, proposal: Proposal, tokens, q, p) -> Siblings:
 
 
 def law_of(siblings: Siblings, node, rank) -> Law:
-  """Returns what nodes' children of these ranks were drawn from."""
+  """Returns the distributions of the children of these ranks."""
   return jax.tree.map(lambda x: x[node, rank], siblings.laws)
 
 
 def residual_at(tree, siblings: Siblings, g, q, p, spared, node) -> jax.Array:
-  """Returns what is left at a node after all its rejections, up to scale: [V].
+  """Returns a node's residual [V] after all its rejections, up to a factor.
 
   Args:
     tree: The tree.
-    siblings: All families.
-    g: [N, 4 + K] the residuals.
+    siblings: The children of all nodes.
+    g: [N, 4 + K] The residuals.
     q: [N, V]
     p: [N, V]
-    spared: Function of a node: whether its last rejection was left out, since
-      there the mass does not matter.
+    spared: `node -> bool`: Whether g lacks the node's last rejection, since its
+      mass is not needed.
     node: []
   """
-  if isinstance(tree, Tree):  # or it would be a kernel of its own
+  if isinstance(tree, Tree):  # a constant, so that no kernel counts
     count = jnp.asarray(tree.num_children)[node]
   else:
     count = jnp.sum(tree.children[node] != NO_CHILD, dtype=jnp.int32)
@@ -68,30 +69,30 @@ def residual_at(tree, siblings: Siblings, g, q, p, spared, node) -> jax.Array:
 
 
 def begin(siblings: Siblings, nodes, chance) -> jax.Array:
-  """Returns nodes entered with `chance` [n], no child tried yet: [n, 4 + K]."""
+  """Returns the residuals [n, 4 + K] of nodes entered with `chance` [n]."""
   return pack(jax.vmap(residual.begin)(rows(siblings.p_at, nodes), chance))
 
 
 def pack(g: Residual) -> jax.Array:
-  """Puts residuals into rows."""
+  """Converts residuals to rows."""
   return jnp.concatenate([jnp.stack(g[:AT], axis=-1), g.at], axis=-1)
 
 
 def unpack(g: jax.Array) -> Residual:
-  """Takes residuals out of rows."""
+  """Converts rows to residuals."""
   return Residual(*(g[..., i] for i in range(AT)), at=g[..., AT:])
 
 
 def rows(array: jax.Array, index: np.ndarray) -> jax.Array:
-  """Returns array[index], as a slice where it can be one: it costs nothing."""
-  index = index.astype(np.int32)  # the same with and without x64
+  """Returns array[index], as a slice if possible, which costs nothing."""
+  index = index.astype(np.int32)  # the same program with and without x64
   if len(index) and np.array_equal(index, np.arange(index[0], index[-1] + 1)):
     return array[int(index[0]) : int(index[-1]) + 1]
   return array[index]
 
 
 def spread(values: jax.Array, index: np.ndarray, length: int) -> jax.Array:
-  """Returns [length], values[i] at index[i], 0 elsewhere, with no scatter."""
+  """Returns [length] with values[i] at index[i], else 0, without a scatter."""
   place = np.full(length, len(index), np.int32)
   place[index] = np.arange(len(index))
   if np.array_equal(index, np.arange(length)):

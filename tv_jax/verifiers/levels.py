@@ -1,19 +1,22 @@
-"""The step at all nodes of a known tree, in few batched operations.
+"""Offers of a static tree: all nodes of a step in one batched operation.
 
-What a node's residual becomes depends only on the node's own start, its laws
-and its children's tokens, never on what happened below the children. So
-everything that is V-sized is a function of the tree alone, and can be had
-before a coin is tossed. Where nodes inherit their mass, a node of rank r can
-start once its parent has lost r children, and then takes one pass over its rows
-for each child of its own:
+The residual of a node depends only on the node's start, on the distributions
+and tokens of its children, and on how many of them were rejected. It does not
+depend on what happened below the children. So all computations over the
+vocabulary are functions of the tree alone, and can be done before any coin is
+compared.
 
-    time(v) = time(parent(v)) + rank(v),    pass j of v at time(v) + j.
+In the traversal, a node of rank r starts once its parent has lost r children.
+It then takes one pass over its rows of p and q for each child:
 
-All passes of one time are one batched operation, N - 2 row passes together. A
-chain takes one step whatever its depth, the EAGLE tree four, the binary tree of
-depth 5 six. Where all nodes start with p none waits for another.
+    start(v) = start(parent(v)) + rank(v),    pass j of v at step start(v) + j.
 
-Axes: N nodes, n of them at work in a step, K children of a node, V vocabulary.
+All passes of a step are a single batched operation. There are N - 2 row passes
+in total. A chain takes one step at any depth, the EAGLE tree four, and the
+binary tree of depth 5 six. In token-level verification all nodes start at step
+0.
+
+Axes: N nodes, n nodes of a step, K children of a node, V vocabulary.
 """
 
 import functools
@@ -27,16 +30,19 @@ from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers import family, residual
 from tv_jax.verifiers.family import rows
 from tv_jax.verifiers.offers import Offers
+from tv_jax.verifiers.residual import Siblings
 
-# With more children than this XLA is kept from fusing one rejection into the
-# next: it would repeat all earlier ones, over and over, for minutes.
+# Beyond this number of children, XLA is kept from fusing a rejection with the
+# next one. It would compute all earlier rejections again in each, and compile
+# for minutes.
 _WIDE = 8
 
 
-def offers(
-  tree: Tree, proposal: Proposal, tokens, q, p, *, inherits: bool
-) -> Offers:
-  """Returns what no coin changes.
+def traversal_offers(tree: Tree, proposal: Proposal, tokens, q, p) -> Offers:
+  """Computes the offers of the traversal: nodes inherit mass from their parent.
+
+  A node starts with its entry probability times p. It is offered after its
+  children, with the mass that their rejections leave.
 
   Args:
     tree: The tree.
@@ -44,64 +50,73 @@ def offers(
     tokens: [N]
     q: [N, V]
     p: [N, V]
-    inherits: Whether a node starts with its entry times p, and is offered after
-      its children with the mass that they leave. If not it starts with p, and
-      is offered with its entry.
+  """
+  siblings = family.gather(tree, proposal, tokens, q, p)
+  start, passes = _start(tree), tree.num_children - (tree.depth == 0)
+  history, heads, entries = _History(len(tree)), [], []
+  for step in range(start.max() + 1):
+    head, entry = np.array([ROOT]), jnp.ones(1, p.dtype)
+    if step:
+      head = np.flatnonzero((start == step) & (tree.rank > 0))
+      entry = _entry(tree, siblings, history, head)
+    # First children are entered together with their parents.
+    head, entry = _with_first_born(tree, siblings, head, entry)
+    history.add(head, family.begin(siblings, head, entry))
+    heads.append(head)
+    entries.append(entry)
+    _reject_at(step, start, passes, siblings, history, q, p)
+  entry = family.spread(
+    jnp.concatenate(entries), np.concatenate(heads), len(tree)
+  )
+  g = history.latest(np.arange(len(tree)))
+  return Offers(
+    chance=family.unpack(g).mass,
+    offered=entry > 0,
+    residual=functools.partial(
+      family.residual_at, tree, siblings, g, q, p, lambda node: node == ROOT
+    ),
+  )
+
+
+def token_level_offers(tree: Tree, proposal: Proposal, tokens, q, p) -> Offers:
+  """Computes the offers of token-level verification: every node starts with p.
+
+  A node is offered with its entry probability. For the arguments see
+  `traversal_offers`.
   """
   N, nodes = len(tree), np.arange(len(tree))
   siblings = family.gather(tree, proposal, tokens, q, p)
-  one = jnp.ones((), p.dtype)
-  start, entered = _times(tree, inherits)
-  passes = tree.num_children - ((nodes == ROOT) if inherits else 1)
-  history = _History(N)
-  if not inherits:
-    begun = family.begin(siblings, nodes, jnp.broadcast_to(one, N))
-    history.add(nodes, begun)
-  heads, entries = [], []
-  for now in range(entered.max() + 1):
-    head = np.flatnonzero(entered == now)
-    above, rank = tree.parent[head], tree.rank[head]
-    if inherits and not now:
-      entry = one[None]  # of the root
-    else:
-      law = family.law_of(siblings, above, rank)
-      place = np.arange(len(head))
-      g_at = history.latest(above)[place, family.AT + rank]
-      entry = residual.enter(g_at, law.at[place, rank], law.exists)
-    if inherits:
-      head, entry = _with_first_born(tree, siblings, head, entry)
-      history.add(head, family.begin(siblings, head, entry))
+  start, passes = np.zeros(N, np.int32), tree.num_children - 1
+  history, heads, entries = _History(N), [], []
+  one = jnp.broadcast_to(jnp.ones((), p.dtype), N)
+  history.add(nodes, family.begin(siblings, nodes, one))
+  for step in range(tree.max_children):
+    head = np.flatnonzero((tree.rank == step) & (tree.depth > 0))
     heads.append(head)
-    entries.append(entry)
-    active = np.flatnonzero((start <= now) & (now < start + passes))
-    if len(active):
-      active = history.in_order(active)  # which spares a gather
-      lost = now - start[active]
-      g = history.latest(active)
-      history.add(active, _reject(siblings, g, active, lost, q, p))
-  g = history.latest(nodes)
+    entries.append(_entry(tree, siblings, history, head))
+    _reject_at(step, start, passes, siblings, history, q, p)
   entry = family.spread(jnp.concatenate(entries), np.concatenate(heads), N)
   return Offers(
-    chance=family.unpack(g).mass if inherits else entry,
+    chance=entry,
     offered=entry > 0,
     residual=functools.partial(
       family.residual_at,
       tree,
       siblings,
-      g,
+      history.latest(nodes),
       q,
       p,
-      lambda node: (node == ROOT) | (not inherits),
+      lambda node: True,
     ),
   )
 
 
 class _History:
-  """All residuals that there ever are, and where each node's last one is."""
+  """All residuals computed so far, with the latest one of each node."""
 
   def __init__(self, count: int):
-    self.steps: list[jax.Array] = []  # [n, 4 + K] of each step
-    self.last = np.zeros((count, 2), np.int32)  # the step, and the row there
+    self.steps: list[jax.Array] = []  # [n, 4 + K] residuals of each step
+    self.last = np.zeros((count, 2), np.int32)  # step and row of the latest
 
   def add(self, nodes, g):
     """Adds the residuals g of these nodes."""
@@ -110,35 +125,38 @@ class _History:
     self.steps.append(g)
 
   def in_order(self, nodes):
-    """Returns the nodes as their residuals lie."""
+    """Sorts nodes by where their latest residuals are stored."""
     return nodes[np.lexsort(self.last[nodes].T[::-1])]
 
   def latest(self, nodes):
-    """Returns the residuals [n, 4 + K] of these nodes."""
+    """Returns the latest residuals [n, 4 + K] of these nodes."""
     order = np.lexsort(self.last[nodes].T[::-1])
     step, row = self.last[nodes][order].T
     parts = [rows(self.steps[i], row[step == i]) for i in np.unique(step)]
     return rows(jnp.concatenate(parts), np.argsort(order))
 
 
-def _times(tree, inherits):
-  """[N] when each node's first pass is; when it is entered, -1: not by itself.
-
-  Where nodes inherit, a first child is entered with its parent.
-  """
-  if not inherits:
-    return np.zeros(len(tree), np.int32), np.where(tree.depth, tree.rank, -1)
+def _start(tree: Tree) -> np.ndarray:
+  """Returns [N], the step of each node's first pass in the traversal."""
   start = np.zeros(len(tree), np.int32)
   for node in range(1, len(tree)):
     start[node] = start[tree.parent[node]] + tree.rank[node]
-  first_born = (tree.rank == 0) & (tree.depth > 0)
-  return start, np.where(first_born, -1, start)
+  return start
 
 
-def _with_first_born(tree, siblings, nodes, entry):
-  """Adds first children, their first children, and so on: nodes and entries.
+def _entry(tree: Tree, siblings: Siblings, history: _History, nodes):
+  """Returns the probabilities [n] to enter nodes, from their parents."""
+  above, rank = tree.parent[nodes], tree.rank[nodes]
+  law, place = family.law_of(siblings, above, rank), np.arange(len(nodes))
+  g_at = history.latest(above)[place, family.AT + rank]
+  return residual.enter(g_at, law.at[place, rank], law.exists)
 
-  A first child's family is fresh, g = entry p, and so no residual is needed.
+
+def _with_first_born(tree: Tree, siblings: Siblings, nodes, entry):
+  """Adds first children, their first children and so on: nodes and entries.
+
+  The parent of a first child has lost no child yet. Its residual is its entry
+  times p, which is known without a pass.
   """
   generations, entries = [nodes], [entry]
   while len(inner := np.flatnonzero(tree.num_children[generations[-1]])):
@@ -150,16 +168,22 @@ def _with_first_born(tree, siblings, nodes, entry):
   return np.concatenate(generations), jnp.concatenate(entries)
 
 
-def _reject(siblings, g, nodes, lost, q, p):
-  """[n, 4 + K] the residuals g of these nodes after child `lost` of each."""
+def _reject_at(step, start, passes, siblings, history: _History, q, p) -> None:
+  """Adds the residuals after the rejections of a step."""
+  nodes = np.flatnonzero((start <= step) & (step < start + passes))
+  if not len(nodes):
+    return
+  nodes = history.in_order(nodes)  # so that they are a slice, without a gather
 
   def reject(g, law, fresh, tokens, q, p):
     off = functools.partial(residual.mass_off, p=p, q=q, tokens=tokens)
     return family.pack(residual.reject(family.unpack(g), law, fresh, off))
 
-  laws = family.law_of(siblings, nodes, lost)
+  laws = family.law_of(siblings, nodes, step - start[nodes])
   arrays = siblings.fresh, siblings.tokens, q, p
-  after = jax.vmap(reject)(g, laws, *(rows(array, nodes) for array in arrays))
+  after = jax.vmap(reject)(
+    history.latest(nodes), laws, *(rows(array, nodes) for array in arrays)
+  )
   if siblings.tokens.shape[1] > _WIDE:
     after = jax.lax.optimization_barrier(after)
-  return after
+  history.add(nodes, after)

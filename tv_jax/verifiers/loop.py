@@ -1,8 +1,9 @@
-"""The step at all nodes of a tree that is an argument: one after the other.
+"""Offers of a traced tree: one node after the other.
 
-Parents stand before their children and siblings in draw order: each node is
-entered, and then taken out of its parent's residual. A pass over two rows for
-each, but where nothing could come of it.
+Nodes are visited in level order, so parents come before children and siblings
+are in draw order. Each node is entered, and then rejected from its parent's
+residual. The rejection takes a pass over a row of p and of q. It is skipped if
+its result is never read.
 
 Axes: N nodes, K children of a node, V vocabulary.
 """
@@ -19,17 +20,46 @@ from tv_jax.verifiers import family, residual
 from tv_jax.verifiers.offers import Offers
 
 
-def offers(
-  tree: Tree | Topology, proposal: Proposal, tokens, q, p, *, inherits: bool
+def traversal_offers(
+  tree: Tree | Topology, proposal: Proposal, tokens, q, p
 ) -> Offers:
-  """Returns what `levels.offers` does."""
+  """Computes the same offers as `levels.traversal_offers`."""
+  g, entry, residual_at = _visit(tree, proposal, tokens, q, p, inherits=True)
+  mass = family.unpack(g).mass
+  return Offers(chance=mass, offered=entry > 0, residual=residual_at)
+
+
+def token_level_offers(
+  tree: Tree | Topology, proposal: Proposal, tokens, q, p
+) -> Offers:
+  """Computes the same offers as `levels.token_level_offers`."""
+  _, entry, residual_at = _visit(tree, proposal, tokens, q, p, inherits=False)
+  return Offers(chance=entry, offered=entry > 0, residual=residual_at)
+
+
+def _visit(tree, proposal, tokens, q, p, *, inherits: bool):
+  """Visits all nodes.
+
+  Args:
+    tree: The tree.
+    proposal: How siblings were drawn.
+    tokens: [N]
+    q: [N, V]
+    p: [N, V]
+    inherits: Whether a node starts with its entry probability times p, instead
+      of p.
+
+  Returns:
+    The residuals [N, 4 + K] and entry probabilities [N] of all nodes, and a
+    function that writes out a node's residual.
+  """
   siblings = family.gather(tree, proposal, tokens, q, p)
   parent, rank = jnp.asarray(tree.parent), jnp.asarray(tree.rank)
   children, N = jnp.asarray(tree.children), len(tokens)
   ranks = np.arange(children.shape[1], dtype=np.int32)
   one = jnp.ones((), p.dtype)
 
-  def spared(node):
+  def spared(node):  # the mass after its last rejection is never read
     return (node == ROOT) | (not inherits)
 
   def visit(node, state):
@@ -40,7 +70,7 @@ def offers(
     before = family.unpack(g[above])
     chance = residual.enter(before.at[child], law.at[child], law.exists)
     last = ~jnp.any((children[above] != NO_CHILD) & (ranks > child))
-    # Nothing below what is entered with chance 0 is ever offered.
+    # Below a node that is entered with probability 0, none is ever offered.
     tried = law.exists & ~(spared(above) & last) & ~(before.alpha <= 0)
 
     def mass_off(alpha, beta):
@@ -60,10 +90,7 @@ def offers(
   start = jnp.zeros(N, p.dtype).at[ROOT].set(1)
   g = family.begin(siblings, np.arange(N), start)
   g, entry = jax.lax.fori_loop(1, N, visit, (g, start))
-  return Offers(
-    chance=family.unpack(g).mass if inherits else entry,
-    offered=entry > 0,
-    residual=functools.partial(
-      family.residual_at, tree, siblings, g, q, p, spared
-    ),
+  residual_at = functools.partial(
+    family.residual_at, tree, siblings, g, q, p, spared
   )
+  return g, entry, residual_at

@@ -1,13 +1,17 @@
-"""A rule as what no coin changes; its decisions and its stop law from that.
+"""The coin-independent part of a rule, with its decision and stop law.
 
-A rule that goes `DOWN` offers a node's children in draw order, and goes to the
-first that is taken; it ends at a node of which none is. One that comes `UP`
-offers nodes in post-order, children before parents, until one is taken; one
-with an order of its own offers them in that. The root is taken where nothing
-else is.
+A rule computes its `Offers` from a draft. The decision for given coins and the
+stop law, which is the distribution of the accepted node, are both derived from
+them. A rule walks in one of three ways:
 
-All arithmetic here is on N scalars. Arrays may be traced, and nothing loops on
-the device: on a GPU it is a few kernels.
+- `DOWN`: from the root, offer the children of the current node in draw order,
+  and step to the first one that is accepted. Stop when all are rejected.
+- `UP`: offer all nodes in post-order, children before parents, until one is
+  accepted.
+- another order: offer all nodes in this order, until one is accepted.
+
+The root is accepted if no other node is. All arithmetic here is on N scalars,
+without loops on the device.
 
 Axes: N nodes, K children of a node, V vocabulary.
 """
@@ -26,22 +30,29 @@ from tv_jax.tree import NO_CHILD, ROOT, Topology, Tree
 from tv_jax.verifiers.decision import NOT_OFFERED, Decision, settle
 
 DOWN, UP = "down", "up"
-# `tree -> [N]` the nodes as they are offered; where it ends in more than the
-# root, that is padding.
+# `tree -> [N]` All nodes, sorted by when they are offered, with the root last.
+# For a traced tree the root may be repeated, as padding.
 Order = Callable[[Tree | Topology], jax.Array | np.ndarray]
 
 
 class Offers(NamedTuple):
-  """What no coin changes. A NaN among the chances is a fault."""
+  """The coin-independent part of a rule on one draft.
 
-  chance: jax.Array  # [N] of a node when it is offered; the root's is not read
-  offered: jax.Array  # [N] bool: whether it can be
-  residual: Callable[[jax.Array], jax.Array]  # node [] -> [V] the law of the
-  # bonus token there, up to scale: called once, for the accepted node
+  Attributes:
+    chance: [N] Probability to accept a node when it is offered. The root's is
+      not read. A NaN is a fault.
+    offered: [N] bool: Whether the node can be offered at all.
+    residual: `node [] -> [V]`: Distribution of the bonus token after a node, up
+      to a factor. Called once, for the accepted node.
+  """
+
+  chance: jax.Array
+  offered: jax.Array
+  residual: Callable[[jax.Array], jax.Array]
 
 
 def decide(walk: str | Order, offers: Offers, tree, tokens, p, eta) -> Decision:
-  """Decides with the coins eta [N]."""
+  """Makes the decision for the coins eta [N]."""
   offered, fault = _offered(offers, tokens)
   hit = offered & (eta < offers.chance)
   if walk == DOWN:
@@ -59,7 +70,7 @@ def decide(walk: str | Order, offers: Offers, tree, tokens, p, eta) -> Decision:
 
 
 def stop_law(walk: str | Order, offers: Offers, tree, tokens) -> jax.Array:
-  """Returns each node's chance [N] to be where the walk ends."""
+  """Returns each node's probability [N] to be the accepted one."""
   offered, fault = _offered(offers, tokens)
   chance = jnp.where(offered & ~fault, offers.chance, 0)
   if walk == DOWN:
@@ -73,7 +84,7 @@ def _offered(offers, tokens):
   return offers.offered & drafted, jnp.any(jnp.isnan(offers.chance))
 
 
-# Up: the first in an order.
+# UP, and other orders: the first accepted node in the order.
 
 
 def _order(walk, tree):
@@ -81,11 +92,11 @@ def _order(walk, tree):
 
 
 def _first_in(order, tree, offered, hit):
-  """Returns where the walk ends [], and which nodes were offered before [N]."""
+  """Returns the accepted node [], and which nodes were offered [N]."""
   root = np.arange(len(hit)) == ROOT
   first = jnp.argmax((hit | root)[order]).astype(jnp.int32)
   number = np.arange(len(order), dtype=np.int32)
-  if isinstance(tree, Tree):  # the order is known, and no scatter needed
+  if isinstance(tree, Tree):  # known when compiled, so no scatter is needed
     place = np.argsort(order).astype(np.int32)
   else:
     place = jnp.zeros(len(order), jnp.int32).at[order].max(number)
@@ -93,20 +104,19 @@ def _first_in(order, tree, offered, hit):
 
 
 def _stop_law_in(order, chance):
-  """Returns the law [N] of the first hit, node i being hit with chance[i]."""
+  """Returns [N], the probability of each node to be the first accepted one."""
   order = jnp.asarray(order)
-  # Padding names the root again, with nothing left to add.
+  # The root is hit with probability 1, so its repetitions as padding add 0.
   hit = jnp.where(order == ROOT, 1, chance[order])
   missed = jnp.cumprod(jnp.concatenate([jnp.ones_like(hit[:1]), 1 - hit[:-1]]))
   return jnp.zeros_like(chance).at[order].add(hit * missed)
 
 
-# Down: the deepest to which all on the path are the first hit of their
-# siblings.
+# DOWN: the deepest node with only first-accepted siblings on its path.
 
 
 def _walk_down(tree, offered, hit):
-  """Returns what `_first_in` does."""
+  """Returns the accepted node [], and which nodes were offered [N]."""
   elder_hit = jnp.zeros_like(hit)
   for elder in _elders(tree):
     elder_hit |= (elder != NO_CHILD) & hit[elder]
@@ -119,7 +129,7 @@ def _walk_down(tree, offered, hit):
 
 
 def _stop_law_down(tree, chance):
-  """Returns the chance [N] to reach a node and to stay there."""
+  """Returns [N], the probability to reach each node and to stay there."""
   missed, stay = jnp.ones_like(chance), jnp.ones_like(chance)
   for elder in _elders(tree):
     missed *= jnp.where(elder != NO_CHILD, 1 - chance[elder], 1)
@@ -134,13 +144,14 @@ def _stop_law_down(tree, chance):
 
 
 def _elders(tree):
-  """Returns for each rank but the last, [N] each node's elder of that rank."""
-  siblings = jnp.asarray(tree.children)[tree.parent]  # the root's wrap: unused
+  """Returns [K - 1, N], each node's elder sibling of each rank, or NO_CHILD."""
+  # The root's parent is -1, so its row is wrong. Its rank of 0 masks the row.
+  siblings = jnp.asarray(tree.children)[tree.parent]
   ranks = np.arange(siblings.shape[1], dtype=np.int32)[None]
   none = ranks >= jnp.asarray(tree.rank)[:, None]
   return jnp.where(none, NO_CHILD, siblings).T[:-1]
 
 
 def _above(tree):
-  """Returns for each depth below the root, [N] the node there on each path."""
+  """Returns [D, N], the node at each depth on the path to each node."""
   return jnp.asarray(tree.paths).T[1:]

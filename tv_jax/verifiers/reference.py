@@ -1,14 +1,14 @@
-"""The paper's algorithms as they are printed: decisions alone, node by node.
+"""The paper's algorithms as they are printed, node by node.
 
 Weng et al., "Traversal Verification for Speculative Tree Decoding" (NeurIPS
-2025): Algorithm 2 at each node from the root down, which is token-level
-verification, and Algorithm 3, Traversal Verification. In their letters M_b is
-the target's law, and M_s the law that a child was drawn from: the proposal's,
-whose `without_replacement` and `with_replacement` are the paper's two.
+2025). Algorithm 2, applied at each node from the root down, is token-level
+verification. Algorithm 3 is Traversal Verification. M_b is the distribution of
+the target, and M_s the distribution of a drafted child. The paper's two ways
+to draw are the proposals `without_replacement` and `with_replacement`.
 
-Each is a loop over the array-encoded tree that ends where a node is accepted.
-token_level.py and traversal.py take the same decisions with the same coins,
-from numbers that all nodes can have at once, and so have a stop law too.
+Both are loops over the array-encoded tree, which end when a node is accepted.
+They return decisions only. token_level.py and traversal.py make the same
+decisions with the same coins, and also have a stop law.
 
 Axes: N nodes, K children of a node, V vocabulary.
 """
@@ -28,16 +28,16 @@ from tv_jax.verifiers.verifier import Verifier
 
 
 class _Descent(NamedTuple):
-  """Algorithm 2: all nodes down to `node` are accepted."""
+  """The state of Algorithm 2. All nodes down to `node` are accepted."""
 
   node: jax.Array  # []
-  rank: jax.Array  # [] of the child to be offered next
-  M_b: jax.Array  # [V] what is left of the target's law after the node
+  rank: jax.Array  # [] rank of the next child to offer
+  M_b: jax.Array  # [V] the target's residual distribution after the node
   accept: jax.Array  # [N]
 
 
 def token_level(tree, proposal, tokens, q, p, eta) -> Decision:
-  """Decides by Algorithm 2, from the root down."""
+  """Makes a decision by Algorithm 2, from the root down."""
   siblings = family.gather(tree, proposal, tokens, q, p)
   children = jnp.asarray(tree.children)
   K = children.shape[1]
@@ -70,27 +70,27 @@ def token_level(tree, proposal, tokens, q, p, eta) -> Decision:
 
 
 class _Traversal(NamedTuple):
-  """Algorithm 3: what is left of the tree T, and of the laws."""
+  """The state of Algorithm 3: the remaining tree T and distributions."""
 
-  deleted: jax.Array  # [] how many nodes are
-  accepted: jax.Array  # [] bool: whether the last of these was
-  p_alpha: jax.Array  # [N] the acceptance rates
-  M_b: jax.Array  # [N, V] what is left of the target's laws after the nodes
+  deleted: jax.Array  # [] number of nodes deleted from T
+  accepted: jax.Array  # [] bool: whether the last of these was accepted
+  p_alpha: jax.Array  # [N] acceptance rates
+  M_b: jax.Array  # [N, V] the target's residual distributions after the nodes
   accept: jax.Array  # [N]
 
 
 def traversal(tree, proposal, tokens, q, p, eta) -> Decision:
-  """Decides by Algorithm 3."""
+  """Makes a decision by Algorithm 3."""
   siblings = family.gather(tree, proposal, tokens, q, p)
   parent, rank = jnp.asarray(tree.parent), jnp.asarray(tree.rank)
   below = jnp.asarray(tree.ancestors).T & ~np.eye(len(tokens), dtype=bool)
-  # The first leaf of what is left of the tree is the next node in post-order.
+  # The first leaf of the remaining tree is the next node in post-order.
   order = jnp.asarray(tree.postorder)
   exists = siblings.laws.exists[parent, rank]
   M_s_at = siblings.laws.at[parent, rank, rank]
 
   def update(nodes, p_alpha, M_b):
-    """Computes the rates of these nodes [N] anew, parents first."""
+    """Recomputes the rates of these nodes [N], parents first."""
 
     def visit(node, p_alpha):
       M_b_at = p_alpha[parent[node]] * M_b[parent[node], tokens[node]]
@@ -106,12 +106,12 @@ def traversal(tree, proposal, tokens, q, p, eta) -> Decision:
     deleted, _, p_alpha, M_b, accept = state
     leaf = order[deleted]
     node, rate = parent[leaf], p_alpha[leaf]
-    # (e1) and (e3), for the rejection of the leaf.
+    # Equations (e1) and (e3), for the rejection of the leaf.
     M_s = _drawn_from(siblings, q, node, rank[leaf])
     surplus = positive(p_alpha[node] * M_b[node] - M_s)
     s = jnp.sum(surplus)
-    size = s + (1 - p_alpha[node])  # s at least, in floats too
-    # Where s or the size is 0, p_alpha is, or else there is no rejection.
+    size = s + (1 - p_alpha[node])  # at least s, also after rounding
+    # If s or the size is 0, then p_alpha is 0 or the rejection is impossible.
     rejected = exists[leaf] & ~(size <= 0)  # a NaN passes on
     e1 = jnp.where(rejected & ~(s <= 0), surplus / s, M_b[node])
     e3 = jnp.where(rejected, s / size, p_alpha[node])
@@ -134,7 +134,7 @@ def traversal(tree, proposal, tokens, q, p, eta) -> Decision:
 
 
 def _drawn_from(siblings: Siblings, q, node, rank) -> jax.Array:
-  """Returns the law M_s [V] that a node's child of this rank was drawn from."""
+  """Returns M_s [V], the distribution of a node's child of this rank."""
   law = siblings.laws.scale[node, rank] * q[node]
   tokens = siblings.tokens[node]
   place = jnp.where(tokens == INVALID, len(law), tokens)
@@ -147,7 +147,7 @@ def _rate(M_b, M_s, exists) -> jax.Array:
 
 
 def _compared(rate) -> jax.Array:
-  """Returns what a coin was compared with: none is, where it cannot pass."""
+  """Returns `Decision.accept` of a node; a rate of 0 counts as not offered."""
   return jnp.where(rate <= 0, NOT_OFFERED, rate)
 
 

@@ -1,22 +1,26 @@
-"""One step at one node: what every rule here is made of.
+"""One step of verification at one node: entering and rejecting its children.
 
-Axes: K children of a node, V vocabulary. All functions are for ONE node; the
-level-parallel forms vmap them, the loop forms call them as they are.
-
-A node carries a sub-probability g over the vocabulary: its mass is the chance
-that the node is accepted, its shape the law of the bonus token there. Child j,
-drawn from q_j as t_j, is tried with chance min(1, g(t_j) / q_j(t_j)); when it
-and all below it were rejected,
+A node carries a residual g, an array over the vocabulary with sum at most 1.
+Its mass, sum(g), is the probability that the node is accepted. Its shape,
+g / sum(g), is the distribution of the bonus token after the node. Child j holds
+the token t_j, drawn from q_j. It is entered with probability
+min(1, g(t_j) / q_j(t_j)). If the child and all nodes below it are rejected,
 
     g <- [g - q_j]_+ / (sum [g - q_j]_+ + 1 - sum g)
 
-which is (e1) and (e3) of the paper at once; the divisor is sum [q_j - g]_+
-because q_j sums to 1. Two things make this cheap and safe:
+This combines equations (e1) and (e3) of the paper. The divisor equals
+sum [q_j - g]_+, because q_j sums to 1. Two properties are used:
 
-- q_j is a multiple of q off the children's tokens, so there g stays of the
-  form [alpha p - beta q]_+ for ever: two numbers, and K values on the tokens.
-- What g lacks to mass 1 is carried as a number of its own (`deficit`): it is
-  divided by what g is divided by, so that nothing here is 1 minus a sum.
+- Outside the children's tokens, q_j is a multiple of q. There g always has the
+  form [alpha p - beta q]_+. So g is determined by two numbers, and by its K
+  values at the tokens.
+- 1 - sum(g) is carried as a separate number, `deficit`, and divided by the same
+  divisor as g. So no step subtracts a sum from 1, which would lose digits.
+
+All functions are for ONE node. The level-parallel form vmaps them, and the loop
+calls them for one node after the other.
+
+Axes: K children of a node, V vocabulary.
 """
 
 import functools
@@ -32,50 +36,58 @@ from tv_jax.proposals import INVALID
 
 
 def largest(dtype) -> float:
-  """Returns what alpha and beta must stay below: so sums of rows are finite.
+  """Returns the limit of alpha and beta, below which sums of rows are finite.
 
-  No proposal scales q by more than 1e31 in float32 (`proposals.exhausted`), so
-  that only what has a chance below 1e-6 of being reached comes near.
+  No proposal scales q by more than 1e31 in float32 (`proposals.exhausted`). So
+  only nodes that are reached with probability below 1e-6 come near the limit.
   """
   return float(jnp.finfo(dtype).max / 8)
 
 
 class Law(NamedTuple):
-  """The law q_j that one child was drawn from."""
+  """The distribution q_j of a child."""
 
-  scale: jax.Array  # [] q_j = scale * q off the children's tokens
+  scale: jax.Array  # [] q_j = scale * q outside the children's tokens
   at: jax.Array  # [K] q_j at the children's tokens
-  exists: jax.Array  # [] whether the child can have been drawn
+  exists: jax.Array  # [] whether the child exists, with q_j > 0 at its token
 
 
 class Siblings(NamedTuple):
-  """The children of one node as they were drawn."""
+  """The children of a node, in draw order."""
 
-  tokens: jax.Array  # [K] int32; INVALID where there is no child
-  fresh: jax.Array  # [K] whether it exists and no elder holds the same token
-  p_at: jax.Array  # [K] the target's law at the tokens
-  laws: Law  # [K, ..] of each child
+  tokens: jax.Array  # [K] int32; INVALID as padding
+  fresh: jax.Array  # [K] whether no elder sibling holds the same token
+  p_at: jax.Array  # [K] target probabilities at the tokens
+  laws: Law  # [K, ..] the distribution of each child
 
 
 class Residual(NamedTuple):
-  """g at one node: [alpha p - beta q]_+ off the children's tokens."""
+  """g at one node: [alpha p - beta q]_+ outside the children's tokens."""
 
   alpha: jax.Array  # []
   beta: jax.Array  # []
   mass: jax.Array  # [] sum(g)
   deficit: jax.Array  # [] 1 - sum(g)
-  at: jax.Array  # [K] g on the children's tokens
+  at: jax.Array  # [K] g at the children's tokens
 
 
 def siblings(proposal: proposals.Proposal, tokens, p_at, q_at, rest):
-  """Makes the `Siblings` of these tokens [K], laws at them [K], and rest []."""
+  """Makes the `Siblings` of a node.
+
+  Args:
+    proposal: How they were drawn.
+    tokens: [K] Their tokens.
+    p_at: [K] Target probabilities at the tokens.
+    q_at: [K] Draft probabilities at the tokens.
+    rest: [] Total draft probability outside the tokens.
+  """
   valid = tokens != INVALID
   scale, at = proposal.laws(jnp.where(valid, q_at, 0), rest, valid)
   K = len(tokens)
   twin = jnp.zeros_like(valid)
   for i in range(K):
     twin |= (tokens == tokens[i]) & (np.arange(K) > i)
-  exists = valid & ~(jnp.diagonal(at) <= 0)  # a NaN must show, not hide
+  exists = valid & ~(jnp.diagonal(at) <= 0)  # True for a NaN, which must show
   return Siblings(
     tokens=tokens,
     fresh=valid & ~twin,
@@ -85,11 +97,11 @@ def siblings(proposal: proposals.Proposal, tokens, p_at, q_at, rest):
 
 
 def begin(p_at: jax.Array, chance: jax.Array) -> Residual:
-  """Returns chance times p: a node entered with `chance`, no child tried yet.
+  """Returns the residual chance * p of a node before any child is rejected.
 
   Args:
-    p_at: [K] the target's law at the children's tokens.
-    chance: [] the chance with which the node was entered.
+    p_at: [K] Target probabilities at the children's tokens.
+    chance: [] Probability to enter the node.
   """
   return Residual(
     alpha=chance,
@@ -101,17 +113,18 @@ def begin(p_at: jax.Array, chance: jax.Array) -> Residual:
 
 
 def enter(g_at: jax.Array, law_at: jax.Array, exists: jax.Array) -> jax.Array:
-  """Returns the chance to enter a child, min(1, g / q_j); 0 for none."""
+  """Returns the probability to enter a child, min(1, g / q_j); else 0."""
   chance = g_at / jnp.where(exists, law_at, 1)
-  # Selects keep a NaN, which the least of two numbers does not on every chip.
+  # A select keeps a NaN on every device; `minimum` does not.
   return jnp.where(exists, jnp.where(chance > 1, 1, chance), 0)
 
 
 def positive(x: jax.Array) -> jax.Array:
-  """Returns [x]_+, and NaN for NaN.
+  """Returns [x]_+ = max(x, 0), and NaN for NaN.
 
-  On CPUs XLA hands the sum of a maximum to a library whose maximum of NaN and 0
-  is 0: a fault would go unseen. A select, on GPUs, may leave a row in memory.
+  On CPUs, XLA passes a sum of maxima to a library that computes max(NaN, 0) as
+  0, so a fault would not be noticed. On GPUs a select may write a row to
+  memory, which a maximum does not.
   """
   return jax.lax.platform_dependent(
     x,
@@ -121,10 +134,10 @@ def positive(x: jax.Array) -> jax.Array:
 
 
 def shift(g: Residual, law: Law) -> Residual:
-  """Returns [g - q_j]_+, not rescaled; g itself if there is no such child.
+  """Returns [g - q_j]_+ without dividing it; g if the child does not exist.
 
-  All that is needed after the last rejection of a node that is accepted by
-  construction: the shape is right, the mass no longer matters.
+  This suffices for the last rejection of a node that is accepted by
+  construction: only the shape of its residual is used, and not its mass.
   """
   at = g.at - law.at
   return g._replace(
@@ -137,19 +150,20 @@ def reject(g: Residual, law: Law, fresh: jax.Array, mass_off) -> Residual:
   """Returns the residual after the rejection of a child.
 
   Args:
-    g: Before it.
-    law: What the child was drawn from.
-    fresh: [K] of the family.
-    mass_off: `(alpha, beta) -> []`: the function below, of the node's rows.
+    g: The residual before.
+    law: The distribution q_j of the child.
+    fresh: [K] `Siblings.fresh`.
+    mass_off: `(alpha, beta) -> []`: the function `mass_off` below, with the
+      node's p, q and tokens bound.
   """
   shifted = shift(g, law)
   kept = mass_off(shifted.alpha, shifted.beta)
-  # K - 1 additions: a GPU gives every reduction a kernel of its own.
+  # K - 1 additions instead of a sum: every reduction is a kernel on a GPU.
   kept += functools.reduce(operator.add, jnp.where(fresh, shifted.at, 0))
   size = kept + g.deficit
-  # g = q_j leaves 0 / 0, and a chain of tiny sizes would overflow: both only
-  # after rejections that had no chance, or next to none. g stays as it was.
-  # Conditions are put so that a NaN passes on and is seen at the end.
+  # If g = q_j, the division is 0 / 0. After several tiny divisors, alpha or
+  # beta would overflow. Such rejections have probability 0, or almost 0, so g
+  # may stay as it was. The conditions are written so that a NaN is passed on.
   divisor = jnp.where(size <= 0, 1, size)
   most = jnp.where(shifted.beta > shifted.alpha, shifted.beta, shifted.alpha)
   factor = most / divisor
@@ -165,24 +179,24 @@ def reject(g: Residual, law: Law, fresh: jax.Array, mass_off) -> Residual:
 
 
 def mass_off(alpha, beta, p, q, tokens) -> jax.Array:
-  """Sums [alpha p - beta q]_+ off the tokens: one pass over a row.
+  """Sums [alpha p - beta q]_+ outside the tokens, in one pass over a row.
 
-  A masked sum of terms none of which is negative: to take a whole sum and
-  subtract the tokens' part would lose what is left in float32 whenever one
-  token holds most of the mass.
+  This is a masked sum of terms that are not negative. Subtracting the tokens'
+  terms from the whole sum would lose digits in float32, if one token has most
+  of the mass.
   """
   vocabulary = jnp.arange(len(p), dtype=jnp.int32)
   inside = jnp.zeros_like(vocabulary, bool)
-  for token in tokens:  # K compares, fused into the sum
+  for token in tokens:  # K comparisons, which XLA fuses into the sum
     inside |= vocabulary == token
   return jnp.sum(jnp.where(inside, 0, positive(alpha * p - beta * q)))
 
 
 def write_out(g: Residual, tokens, p, q) -> jax.Array:
-  """Writes out g / alpha [V], which is [p - ratio q]_+ off the tokens.
+  """Returns g / alpha [V], which is [p - beta / alpha q]_+ outside the tokens.
 
-  So an untouched node's law is p to the last bit, and a leaf's row of q, which
-  need not hold anything, has no say.
+  If no child was rejected, this is p to the last bit. A leaf's row of q, which
+  may be arbitrary, is not used.
   """
   alpha = jnp.where(g.alpha > 0, g.alpha, 1)
   ratio, most = g.beta / alpha, largest(g.at.dtype)

@@ -1,4 +1,4 @@
-"""The rules by name."""
+"""The verification rules by name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typing
 from tv_jax.edge import names
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
-from tv_jax.verifiers import block, k_seq, reference, token_level, traversal
+from tv_jax.verifiers import block, reference, token_level, traversal
 from tv_jax.verifiers.verifier import Decide, Verifier
 
 VERIFIERS = {
@@ -17,27 +17,29 @@ VERIFIERS = {
     token_level.RULE,
     traversal.RULE,
     block.RULE,
-    k_seq.RULE,
     reference.TOKEN_LEVEL,
     reference.TRAVERSAL,
   )
 }
 
-# What commands take where no rule is named: the paper's methods.
+# The rules that commands use by default: the methods that the paper compares.
 DEFAULT = ("token_level", "traversal", "block")
 
 
 def resolve(verifier: Verifier | Decide | str) -> Verifier:
-  """Returns the rule that is meant, with a name.
+  """Finds a rule by name, and gives every rule a name.
 
   Args:
-    verifier: A name of `VERIFIERS`; "package.module:name" of a `Verifier` or a
-      `decide`, imported with the current directory in sight; or one of these
-      themselves.
+    verifier: A name of `VERIFIERS`, a `Verifier`, a `decide` function, or the
+      name of a user's object, "package.module:name". The module may be in the
+      current directory.
 
   Returns:
-    The rule. It is called as it was asked for by text; else "module:name",
-    where a module holds it; else by its own `name`.
+    The rule. Its name is the given text; or "module:name", if the object is a
+    variable of a module; or the attribute `name`.
+
+  Raises:
+    ValueError: The rule is unknown or unnamed, or has the name of a built-in.
   """
   rule, name = verifier, ""
   if isinstance(verifier, str):
@@ -59,13 +61,19 @@ def resolve(verifier: Verifier | Decide | str) -> Verifier:
       f"verifier {verifier!r} has no name: give it one, as in"
       ' Verifier(name="mine", offers=...)'
     )
-  return dataclasses.replace(rule, name=name)
+  rule = dataclasses.replace(rule, name=name)
+  if VERIFIERS.get(name, rule) != rule:
+    raise ValueError(
+      f"a rule of your own has the name {name!r} of a built-in: give it"
+      ' another, as in Verifier(name="mine", offers=...)'
+    )
+  return rule
 
 
 def misfit(
   rule: Verifier, tree: Tree | Adaptive, proposal: Proposal
 ) -> str | None:
-  """Says why a rule is not defined for a tree and a proposal; None: it is."""
+  """Returns why a rule is not defined for a tree and proposal, else None."""
   if reason := rule.refuses(tree):
     return f"verifier {rule.name!r} {reason}"
   if isinstance(tree, Adaptive) and rule.static_only:

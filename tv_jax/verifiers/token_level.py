@@ -1,8 +1,9 @@
 """Token-level verification: recursive rejection sampling, from the root down.
 
-RRS and RRSw by proposal (the paper's Algorithm 2; SpecInfer, EAGLE, Sequoia);
-on a chain it is vanilla speculative decoding (Algorithm 1). Every node starts
-with g = p, and children are offered with the chance to enter them.
+This is Algorithm 2 of the traversal's paper, as in SpecInfer, EAGLE and
+Sequoia: RRS or RRSw, depending on the proposal. On a chain it is vanilla
+speculative decoding (Algorithm 1). Every node starts with the residual g = p. A
+child is offered with its entry probability, and each rejected child reduces g.
 """
 
 from tv_jax.tree import Tree
@@ -12,9 +13,9 @@ from tv_jax.verifiers.verifier import Verifier
 
 
 def offers(tree, *draft) -> Offers:
-  """Looks at all families at once; one by one where the tree is an argument."""
+  """Computes offers level by level, or in a loop for a traced tree."""
   form = levels if isinstance(tree, Tree) else loop
-  return form.offers(tree, *draft, inherits=False)
+  return form.token_level_offers(tree, *draft)
 
 
 RULE = Verifier(

@@ -1,10 +1,11 @@
 """Traversal verification.
 
 Weng et al., "Traversal Verification for Speculative Tree Decoding" (NeurIPS
-2025), Algorithm 3: one node is offered after the other, children before
-parents, and what is left of the tree is refreshed after each rejection. A node
-starts with g = its entry times p, and is offered with what is left of that. The
-accepted node is the first in post-order with eta < mass.
+2025), Algorithm 3. Nodes are offered in post-order, children before parents. A
+node starts with the residual g = entry * p, where `entry` is the probability to
+enter it from its parent. Each rejected child reduces g. The node is offered
+after its children, with the mass of g as its acceptance probability. The first
+node in post-order with eta < mass is accepted.
 """
 
 from tv_jax.tree import Tree
@@ -14,9 +15,9 @@ from tv_jax.verifiers.verifier import Verifier
 
 
 def offers(tree, *draft) -> Offers:
-  """Looks at all nodes at once; one by one where the tree is an argument."""
+  """Computes offers level by level, or in a loop for a traced tree."""
   form = levels if isinstance(tree, Tree) else loop
-  return form.offers(tree, *draft, inherits=True)
+  return form.traversal_offers(tree, *draft)
 
 
 RULE = Verifier(

@@ -1,6 +1,12 @@
-"""The coins of a decision, and the token that comes of it."""
+"""Verification of a drafted tree: coins, decision and bonus token.
+
+Axes: C cycles, N nodes, M nodes that have children, V vocabulary.
+"""
+
+from __future__ import annotations
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -11,53 +17,77 @@ from tv_jax import probs, proposals
 from tv_jax.proposals import INVALID
 from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers.decision import Decision, settle
+from tv_jax.verifiers.offers import Offers
 from tv_jax.verifiers.table import misfit, resolve
 from tv_jax.verifiers.verifier import Decide, Shape, Verifier
 
-# How far a row may sum from 1 before it is taken for something else.
+# Largest difference of a row's sum from 1 that counts as rounding.
 TOLERANCE = 1e-3
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verdict:
-  """What one cycle yields: the path to `node`, then `token`."""
+  """The output of a cycle: the tokens on the path to `node`, then `token`."""
 
   node: jax.Array  # [] int32 the accepted node
-  length: jax.Array  # [] int32 tokens gained: its depth, and the bonus
+  length: jax.Array  # [] int32 tokens gained: the node's depth + 1
   token: jax.Array  # [] int32 the bonus token
-  fault: jax.Array  # [] bool, as in `Decision`
+  fault: jax.Array  # [] bool: as in `Decision`
 
 
 def toss(key: jax.Array, count: int, dtype) -> jax.Array:
-  """Tosses the coins [count] of one verification."""
+  """Draws the uniforms [count] of a verification."""
   coins, _ = jax.random.split(key)
-  # One draw has 23 bits in float32: any threshold above 0 would be passed by at
-  # least 1 coin in 2^23. A second one fills in the digits below.
+  # One float32 uniform has 23 bits: every positive threshold, however small,
+  # would pass at least 1 uniform in 2^23. A second draw adds lower digits.
   coarse, fine = jax.random.uniform(coins, (2, count), dtype)
   eta = coarse + fine * jnp.finfo(dtype).eps
   return jnp.minimum(eta, 1 - jnp.finfo(dtype).epsneg)
 
 
 def draw_bonus(key: jax.Array, decision: Decision) -> jax.Array:
-  """Draws the token after the accepted node; `toss` takes the same key."""
+  """Draws the bonus token; give the key that `toss` received."""
   _, bonus = jax.random.split(key)
   return probs.draw(bonus, decision.residual)
 
 
-def checked(decision: Decision, tokens: jax.Array, p: jax.Array) -> Decision:
-  """Returns a decision, or one plain step where it can be none.
+def decide(
+  rule: Verifier,
+  tree: Shape,
+  proposal: proposals.Proposal,
+  tokens: jax.Array,
+  q: jax.Array,
+  p: jax.Array,
+  eta: jax.Array,
+  offers: Offers | None = None,
+) -> Decision:
+  """Makes the rule's decision, and checks it if the rule has no offers.
 
-  That is where the node is none of the tree's or holds no token, or where the
-  residual is no law. What comes of `Offers` is sound, and need not be checked.
+  An invalid decision becomes a fault: one step of plain decoding. A decision is
+  invalid if its node is outside the tree or has no token, or if its residual is
+  not a distribution. Decisions that are derived from offers are always valid.
+
+  Args:
+    rule: The verification rule.
+    tree: See `Verifier.decide`, as for the following arguments.
+    proposal: How siblings were drawn.
+    tokens: [N]
+    q: [N, V]
+    p: [N, V]
+    eta: [N]
+    offers: The rule's offers on this draft, if already computed.
   """
+  decision = rule.decide(tree, proposal, tokens, q, p, eta, offers)
+  if rule.offers:
+    return decision
   node = jnp.asarray(decision.node, jnp.int32)
   decision = dataclasses.replace(decision, node=node)
   total = jnp.sum(decision.residual)
   inside = (node >= ROOT) & (node < len(tokens))
   drawn = tokens[jnp.where(inside, node, ROOT)] != INVALID
-  sound = inside & (drawn | (node == ROOT))
-  sound &= (total > 0) & (total < jnp.inf) & (jnp.min(decision.residual) >= 0)
+  valid = inside & (drawn | (node == ROOT))
+  valid &= (total > 0) & (total < jnp.inf) & (jnp.min(decision.residual) >= 0)
   plain = settle(
     node=jnp.full_like(node, ROOT),
     weights=p[ROOT],
@@ -65,26 +95,7 @@ def checked(decision: Decision, tokens: jax.Array, p: jax.Array) -> Decision:
     accept=decision.accept,
     fault=jnp.array(True),
   )
-  return jax.tree.map(lambda x, y: jnp.where(sound, x, y), decision, plain)
-
-
-def draw_verdict(
-  key: jax.Array, verifier: Verifier, tree: Shape, proposal, tokens, q, p
-) -> Verdict:
-  """Does one verification with randomness from `key`; pure, for jitted code."""
-  eta = toss(key, len(tokens), p.dtype)
-  decision = verifier.decide(tree, proposal, tokens, q, p, eta)
-  if not verifier.offers:
-    decision = checked(decision, tokens, p)
-  return Verdict(
-    node=decision.node,
-    length=jnp.asarray(tree.depth)[decision.node] + 1,
-    token=draw_bonus(key, decision),
-    fault=decision.fault,
-  )
-
-
-_jitted = jax.jit(draw_verdict, static_argnums=(1, 2, 3))
+  return jax.tree.map(lambda x, y: jnp.where(valid, x, y), decision, plain)
 
 
 def verify(
@@ -100,52 +111,82 @@ def verify(
 
   Args:
     key: A `jax.random.key`, for the coins and the bonus token.
-    verifier: A name of `VERIFIERS`, a `Verifier`, or a bare `decide`.
-    tree: The draft's topology.
+    verifier: A name of `VERIFIERS`, a `Verifier`, or a `decide` function.
+    tree: The tree.
     proposal: A name of `PROPOSALS`, or a `Proposal`: how siblings were drawn.
-    tokens: [N] integers; the root's is ignored, INVALID where there is none.
-    q: [N, V] the draft's law of the token after each node; rows of leaves are
-      ignored.
-    p: [N, V] the target's law of the token after each node.
+    tokens: [N] Token of each node. The root's is ignored. INVALID if none could
+      be drawn.
+    q: [N, V] Draft probabilities of the token after each node. Rows of leaves
+      are ignored.
+    p: [N, V] Target probabilities of the token after each node.
 
   Raises:
-    ValueError: The draft is malformed (checked where the arrays are concrete,
-      so not under `jit`), or the rule is not defined for this tree.
+    ValueError: The draft is malformed, or the rule is not defined for this tree
+      or proposal. Under `jit` the draft is not checked.
   """
   proposal, rule = proposals.resolve(proposal), resolve(verifier)
   if not any(isinstance(array, Tracer) for array in (tokens, q, p)):
-    check_draft(tree, tokens, q, p)
+    N = len(tree)
+    shapes = tuple(map(np.shape, (tokens, q, p)))
+    if shapes != ((N,), shapes[2], (N, *shapes[2][1:])):
+      raise ValueError(
+        f"tokens {[*shapes[0]]}, q {[*shapes[1]]}, p {[*shapes[2]]}: the tree"
+        f" has {N} nodes, give [{N}], [{N}, V] and [{N}, V]"
+      )
+    draft = (np.asarray(array)[None] for array in (tokens, q, p))
+    check_drafts(tree, *draft)
   if reason := misfit(rule, tree, proposal):
     raise ValueError(reason)
   tokens = jnp.asarray(tokens, jnp.int32)
   q, p = jnp.asarray(q), jnp.asarray(p)
-  return _jitted(key, rule, tree, proposal, tokens, q, p)
+  return _verify(key, rule, tree, proposal, tokens, q, p)
 
 
-def check_draft(tree: Tree, tokens, q, p) -> None:
-  """Refuses a draft that no verifier could judge, naming what is wrong."""
-  N = len(tree)
-  tokens, q, p = np.asarray(tokens), np.asarray(q), np.asarray(p)
-  if tokens.shape != (N,) or p.shape[:1] != (N,) or q.shape != p.shape:
-    raise ValueError(
-      f"tokens {list(tokens.shape)}, q {list(q.shape)}, p {list(p.shape)}: the"
-      f" tree has {N} nodes, give [{N}], [{N}, V] and [{N}, V]"
-    )
+@functools.partial(jax.jit, static_argnums=(1, 2, 3))
+def _verify(key, rule, tree, proposal, tokens, q, p) -> Verdict:
+  eta = toss(key, len(tokens), p.dtype)
+  decision = decide(rule, tree, proposal, tokens, q, p, eta)
+  return Verdict(
+    node=decision.node,
+    length=jnp.asarray(tree.depth)[decision.node] + 1,
+    token=draw_bonus(key, decision),
+    fault=decision.fault,
+  )
+
+
+def check_drafts(
+  tree: Tree, tokens: np.ndarray, q: np.ndarray, p: np.ndarray
+) -> None:
+  """Refuses drafts that no verifier can judge, naming the first bad node.
+
+  Args:
+    tree: The tree of all cycles.
+    tokens: [C, N]
+    q: [C, M, V] after the nodes that have children, or [C, N, V] after all.
+    p: [C, M, V] or [C, N, V] as well. Only p is checked after leaves.
+  """
+  N, inner, V = len(tree), tree.inner, p.shape[2]
   drawn = (tokens != INVALID) | (np.arange(N) == ROOT)
-  known = (tokens >= 0) & (tokens < p.shape[1]) & drawn[tree.parent]
-  if wrong := np.flatnonzero(drawn[1:] & ~known[1:]).tolist():
+  valid = (tokens >= 0) & (tokens < V) & drawn[:, tree.parent]
+  for cycle, i in np.argwhere(drawn[:, 1:] & ~valid[:, 1:])[:1]:
     raise ValueError(
-      f"node {wrong[0] + 1} has token {tokens[wrong[0] + 1]}: give"
-      f" 0 to {p.shape[1] - 1}, or {INVALID} where there was none to draw, and"
-      " below such a node"
+      f"{_of(cycle, tokens)}node {i + 1} has token {tokens[cycle, i + 1]}: give"
+      f" 0 to {V - 1}, or {INVALID} if none could be drawn, and below such a"
+      " node"
     )
-  inner = drawn & (tree.num_children > 0)
-  for name, laws, nodes in (("p", p, drawn), ("q", q, inner)):
-    for node in np.flatnonzero(nodes):
-      row = laws[node].astype(np.float64)
-      # A NaN is in neither range.
-      if not (row.min() >= 0 and abs(row.sum() - 1) <= TOLERANCE):
-        raise ValueError(
-          f"{name}[{node}] sums to {row.sum():.6g} and is {row.min():.6g} at"
-          " least: give laws, not logits or truncated laws"
-        )
+  q = q if q.shape[1] == len(inner) else q[:, inner]
+  for name, laws in (("q", q), ("p", p)):
+    nodes = inner if laws.shape[1] == len(inner) else np.arange(N)
+    total, least = laws.sum(axis=2, dtype=np.float64), laws.min(axis=2)
+    # Written so that a NaN is bad.
+    good = (least >= 0) & (abs(total - 1) <= TOLERANCE)
+    for cycle, i in np.argwhere(drawn[:, nodes] & ~good)[:1]:
+      raise ValueError(
+        f"{_of(cycle, tokens)}{name}[{nodes[i]}] sums to"
+        f" {total[cycle, i]:.6g} and is {least[cycle, i]:.6g} at least: give"
+        " probabilities, not logits or truncated probabilities"
+      )
+
+
+def _of(cycle: int, tokens: np.ndarray) -> str:
+  return f"cycle {cycle}, " if len(tokens) > 1 else ""

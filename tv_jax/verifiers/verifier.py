@@ -1,4 +1,6 @@
-"""A verification rule: its decisions and its stop law.
+"""A verification rule, with its decisions and its stop law.
+
+The stop law is the distribution of the accepted node, given the draft.
 
 Axes: N nodes, V vocabulary.
 """
@@ -24,29 +26,33 @@ Decide = Callable[
 
 
 def _everywhere(tree: Tree | Adaptive) -> None:
-  """Refuses no tree. It has a name, so that rules can be pickled."""
+  """Accepts every tree. A lambda instead could not be pickled."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verifier:
-  """A verification rule, and where it is defined.
+  """A verification rule, with the trees and proposals that it supports.
 
-  It has either `offers`, or, with no stop law, a `decision` function.
+  A rule has either `offers`, or a `decision` function. Only a rule with offers
+  has a stop law.
 
   Attributes:
-    name: What it is called where nothing else names it; see `resolve`.
-    offers: `(tree, proposal, tokens, q, p) -> Offers`: what no coin changes.
-    walk: `DOWN`, `UP`, or the order in which nodes are offered; see `offers`.
-    decision: The function that `decide` calls where there are no offers.
-    refuses: `tree -> str | None`: why the rule is not defined on a tree, as
-      what follows its name in a message; None where it is. It gets an
-      `Adaptive` where that shapes the trees.
-    proposals: Names of the proposals that it is defined for; empty: all.
-    by_path: Whether the chance to accept a node or one below it depends only on
-      what was drawn on its path and before it, where siblings are drawn one by
-      one.
-    static_only: Whether the tree must be known when the rule is compiled. If
-      not, it takes a traced `Topology` as well, and so adaptive trees.
+    name: The rule's name, unless it is imported by name; see `resolve`.
+    offers: `(tree, proposal, tokens, q, p) -> Offers`: the coin-independent
+      part of the rule.
+    walk: How nodes are offered: `DOWN`, `UP`, or a function that returns the
+      order. See `verifiers/offers.py`.
+    decision: `(tree, proposal, tokens, q, p, eta) -> Decision`, for a rule
+      without offers.
+    refuses: `tree -> str | None`: the reason why the rule is not defined on a
+      tree, worded to follow the rule's name; None if it is defined. Receives an
+      `Adaptive` if trees take shape while they are drafted.
+    proposals: Names of the proposals that the rule supports; empty for all.
+    by_path: Whether the probability of accepting a node or one below it depends
+      only on the tokens on its path and on those drawn before them. Needed to
+      choose a tree from traces of a larger one, with siblings drawn one by one.
+    static_only: Whether the tree must be known when the rule is compiled. A
+      rule that also takes a traced `Topology` supports adaptive trees.
   """
 
   name: str = ""
@@ -59,7 +65,7 @@ class Verifier:
   static_only: bool = True
 
   def __post_init__(self):
-    """Refuses a rule without a way to decide, or with two."""
+    """Refuses a rule that has both `offers` and `decision`, or neither."""
     if bool(self.offers) == bool(self.decision):
       raise ValueError(f"verifier {self.name!r}: give offers, or a decision")
 
@@ -71,22 +77,25 @@ class Verifier:
     q: jax.Array,
     p: jax.Array,
     eta: jax.Array,
+    offers: Offers | None = None,
   ) -> Decision:
-    """Decides what is accepted of one drafted tree.
+    """Decides which node of a drafted tree is accepted.
 
     Args:
-      tree: Its shape.
+      tree: The tree, static or traced.
       proposal: How siblings were drawn.
-      tokens: [N] int32; the root's is ignored, INVALID where there is none.
-      q: [N, V] the draft's laws after each node, before any adjustment for
+      tokens: [N] int32 Token of each node. The root's is ignored. INVALID if
+        none could be drawn.
+      q: [N, V] Draft probabilities after each node, before any adjustment for
         siblings. Rows of leaves are not read.
-      p: [N, V] the target's laws after each node.
-      eta: [N] uniforms in [0, 1).
+      p: [N, V] Target probabilities after each node.
+      eta: [N] Uniforms in [0, 1), one for each node.
+      offers: The rule's offers on this draft, if already computed.
     """
     if self.decision:
       return self.decision(tree, proposal, tokens, q, p, eta)
     assert self.offers
-    offers = self.offers(tree, proposal, tokens, q, p)
+    offers = offers or self.offers(tree, proposal, tokens, q, p)
     return offers_lib.decide(self.walk, offers, tree, tokens, p, eta)
 
   def stop_law(
@@ -96,20 +105,23 @@ class Verifier:
     tokens: jax.Array,
     q: jax.Array,
     p: jax.Array,
+    offers: Offers | None = None,
   ) -> jax.Array:
-    """Returns each node's chance [N] to be the accepted one, given the draft.
+    """Returns each node's probability [N] to be accepted, given the draft.
+
+    For the arguments see `decide`.
 
     Raises:
       ValueError: The rule has no offers.
     """
     if not self.offers:
       raise ValueError(f"verifier {self.name!r} has no offers: no stop law")
-    offers = self.offers(tree, proposal, tokens, q, p)
+    offers = offers or self.offers(tree, proposal, tokens, q, p)
     return offers_lib.stop_law(self.walk, offers, tree, tokens)
 
 
 def chains_only(tree: Tree | Adaptive) -> str | None:
-  """Says why a rule is not defined off chains: a `Verifier.refuses`."""
+  """Refuses trees that are not chains; a function for `Verifier.refuses`."""
   if tree.is_chain:
     return None
   return (

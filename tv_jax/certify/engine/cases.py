@@ -178,3 +178,4 @@ def _forget_others(config: DecodeConfig) -> None:
   """
   del config
   forget_programs()
+  jax.clear_caches()

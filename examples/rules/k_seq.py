@@ -1,28 +1,28 @@
-"""K-SEQ, the rule of SpecTr (Sun et al. 2023), from the root down.
+"""K-SEQ, the rule of SpecTr (Sun et al. 2023, arXiv 2310.15141).
 
 For siblings that were drawn independently (`with_replacement`), duplicates
-kept. Token-level: every node starts with p, whatever its entry was. At a node
-with k children every child is offered with the same chance, whatever became of
-its elders:
+kept. K-SEQ goes down from the root, and every node starts with p. At a node
+with k children, every child is accepted with the same function of its token,
+whatever happened to its elder siblings:
 
-    accept token x with chance  min(1, p(x) / (rho q(x)))
-    m = sum [q - p / rho]_+         one child is rejected
-    bonus from  [p - rho q]_+
+    accept token x with probability  min(1, p(x) / (rho q(x)))
+    reject one child with probability  m = sum [q - p / rho]_+
+    draw the bonus token from  [p - rho q]_+
 
-where rho, between 1 and k, is such that all children are rejected as often as
-the bonus is wanted: m^k = sum [p - rho q]_+. This is the paper's equation
-1 - (1 - b)^k = rho b for b = 1 - m, with both sides taken from 1: what is small
-is a sum of positive terms, also where p is nearly q and all roots nearly meet.
+Here rho, between 1 and k, is chosen such that the probability of rejecting all
+children equals the mass of the bonus token: m^k = sum [p - rho q]_+. The paper
+writes the same equation as 1 - (1 - b)^k = rho b, with b = 1 - m. The form used
+here has sums of positive terms on both sides, and keeps its digits when p is
+almost q and all roots almost coincide.
 
-Lossless: x comes out of the children with chance min(p / rho, q)
-(1 + m + .. + m^(k-1)), the bracket is (1 - m^k) / b = rho at the root, and so
-it is min(p, rho q); the rest of p is the bonus token's. The left side less the
-right one changes sign once: it is halved for. A larger rho takes less, a
-smaller one takes more than p has.
+Why it is lossless: the children yield x with probability
+min(p / rho, q) (1 + m + .. + m^(k-1)). The bracket is (1 - m^k) / b, which is
+rho at the root. So they yield min(p, rho q), and the bonus token the rest of p.
+The difference of both sides changes sign once, and rho is found by bisection. A
+larger rho accepts less; with a smaller one the children would take more than p.
 
-All families of the tree at once; a halving is one pass over their rows of p
-and q, some 25 of them in float32 and 55 in float64. The walk is that of
-`token_level.py`.
+All nodes with children are solved at once. One bisection step is a pass over
+their rows of p and q; float32 takes some 25 steps, float64 some 55.
 
 Axes: N nodes, M nodes that have children, K children of a node, V vocabulary.
 """
@@ -33,14 +33,11 @@ import numpy as np
 
 from tv_jax.proposals import INVALID
 from tv_jax.tree import NO_CHILD
-from tv_jax.verifiers import family
-from tv_jax.verifiers.offers import DOWN, Offers
-from tv_jax.verifiers.residual import positive
-from tv_jax.verifiers.verifier import Verifier
+from tv_jax.verifiers import DOWN, Offers, Verifier, family, positive
 
 
 def offers(tree, proposal, tokens, q, p) -> Offers:
-  """Returns what no coin changes."""
+  """Computes the entry probabilities and residuals of all nodes."""
   del proposal  # independent draws from q
   above, token = tree.parent[1:], jnp.maximum(tokens[1:], 0)
   p_at, q_at = p[above, token], q[above, token]
@@ -51,40 +48,40 @@ def offers(tree, proposal, tokens, q, p) -> Offers:
   count = jnp.sum(drawn, axis=1, dtype=jnp.int32)[inner]
   laws = family.rows(q, inner), family.rows(p, inner)
   rho, missed = _solve(*laws, count, tree.max_children)
-  rho = jnp.where(jnp.isnan(missed), missed, rho)  # or halving hides it
+  rho = jnp.where(jnp.isnan(missed), missed, rho)  # bisection hides a NaN
   rho = family.spread(jnp.where(count > 0, rho, 0), inner, len(tree))
   size = jnp.where(exists, rho[above] * q_at, 1)
   entry = jnp.where(exists, jnp.minimum(1, p_at / size), 0)
   entry = jnp.concatenate([jnp.zeros_like(entry[:1]), entry])
 
   def residual(node):
-    # A leaf's row of q, which need not hold anything, has no say.
+    # A leaf's row of q may be arbitrary, and is not used.
     return positive(p[node] - jnp.where(rho[node] > 0, rho[node] * q[node], 0))
 
   return Offers(chance=entry, offered=entry > 0, residual=residual)
 
 
 def _solve(q, p, count, most):
-  """[M] rho of the families with `count` [M] children, and m there."""
+  """Returns rho [M] of nodes with `count` [M] children, and m [M] at rho."""
 
   def miss(rho):
     return jnp.sum(positive(q - p / rho[:, None]), axis=1)
 
-  def halve(_, ends):
+  def bisect(_, ends):
     low, high = ends
     middle = (low + high) / 2
     wanted = jnp.sum(positive(p - middle[:, None] * q), axis=1)
     enough = miss(middle) ** count >= wanted
     return jnp.where(enough, low, middle), jnp.where(enough, middle, high)
 
-  # Until the ends are neighbours.
+  # Enough steps that both ends are neighbouring floats.
   digits = jnp.finfo(p.dtype).nmant + int(np.ceil(np.log2(most)))
   count = jnp.maximum(count, 1).astype(p.dtype)
   low = jnp.ones_like(count)
-  _, rho = jax.lax.fori_loop(0, digits + 1, halve, (low, count))
+  _, rho = jax.lax.fori_loop(0, digits + 1, bisect, (low, count))
   return rho, miss(rho)
 
 
-RULE = Verifier(
+rule = Verifier(
   name="k_seq", offers=offers, walk=DOWN, proposals=("with_replacement",)
 )
