@@ -1,5 +1,6 @@
 """How all commands start and end, and how they read values from outside."""
 
+import logging
 import math
 import subprocess
 
@@ -67,6 +68,17 @@ def test_progress_is_a_line_a_minute_where_no_terminal_is(monkeypatch, capsys):
     bar.show("a rule", 2)
     bar.advance()
   assert capsys.readouterr().err == "a rule, 2 of 4\n"
+
+
+def test_progress_shows_what_is_compiled_until_the_next_step():
+  logger = logging.getLogger("tv_jax.engine.programs")
+  with progress.bar(4, "rules") as bar:
+    task = bar._shown.tasks[0]
+    logger.info("compiling %s", "advance")
+    assert task.description == "compiling advance"
+    bar.advance()
+    assert (task.description, task.completed) == ("rules", 1)
+  assert not logger.filters
 
 
 @pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections

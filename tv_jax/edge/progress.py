@@ -1,6 +1,7 @@
 """Progress on stderr: a bar on a terminal, elsewhere a line a minute."""
 
 import contextlib
+import logging
 import sys
 import time
 from collections.abc import Iterator
@@ -8,6 +9,10 @@ from typing import Protocol
 
 import rich.console
 from rich import progress
+
+
+# The logger that tells what is compiled.
+_COMPILER = "tv_jax.engine.programs"
 
 
 class Progress(Protocol):
@@ -27,7 +32,7 @@ class Bar:
   def __init__(self, shown: progress.Progress, what: str, total: int | None):
     """Adds the bar to a display."""
     self._shown, self._printed = shown, time.monotonic()
-    self._task = shown.add_task(what, total=total)
+    self._what, self._task = what, shown.add_task(what, total=total)
 
   def __call__(self, text: str, done: int = 0, total: int = 0) -> None:
     """Prints a line above the bar, or with `total` updates the bar."""
@@ -50,15 +55,21 @@ class Bar:
     detail: str = "",
   ) -> None:
     """Updates the description and the counts."""
-    text = f"{what} {detail}".rstrip()
+    self._what = f"{what} {detail}".rstrip()
     self._shown.update(
-      self._task, description=text, completed=done, total=total
+      self._task, description=self._what, completed=done, total=total
     )
     self._print()
 
+  def compiling(self, record: logging.LogRecord) -> bool:
+    """Shows what the engine compiles, until something is done: a log filter."""
+    self._shown.update(self._task, description=record.getMessage())
+    self._print()
+    return record.levelno >= logging.WARNING
+
   def advance(self, count: int = 1) -> None:
     """Adds to the number of finished steps."""
-    self._shown.advance(self._task, count)
+    self._shown.update(self._task, advance=count, description=self._what)
     self._print()
 
   def _print(self) -> None:
@@ -83,4 +94,12 @@ def bar(total: int | None = None, what: str = "") -> Iterator[Bar]:
   with progress.Progress(
     *columns, console=console, transient=True, disable=not console.is_terminal
   ) as shown:
-    yield Bar(shown, what, total)
+    shown_bar, logger = Bar(shown, what, total), logging.getLogger(_COMPILER)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addFilter(shown_bar.compiling)
+    try:
+      yield shown_bar
+    finally:
+      logger.removeFilter(shown_bar.compiling)
+      logger.setLevel(level)
