@@ -105,19 +105,6 @@ class DecodeConfig:
     return f"{method}, temperature {self.temperature:g}"
 
 
-_NUMBERS = checks.fields(
-  {
-    "max_new_tokens": checks.integer(1),
-    "batch_size": checks.integer(1),
-    "trace": checks.integer(0),
-    "seed": checks.integer(0, SEEDS - 1),
-    "top_k": checks.integer(0),
-    "top_p": checks.number(0, 1, but=0),
-    "draft_stop": checks.number(0, 1, but=1),
-  }
-)
-
-
 def decode_config(
   pair: Pair,
   *,
@@ -143,19 +130,6 @@ def decode_config(
   Raises:
     ValueError: An option is wrong. The message says what to give instead.
   """
-  numbers = _NUMBERS(
-    {
-      "max_new_tokens": max_new_tokens,
-      "batch_size": batch_size,
-      "trace": trace,
-      "seed": seed,
-      "top_k": top_k,
-      "top_p": top_p,
-      "draft_stop": draft_stop,
-    }
-  )
-  # Every cycle gains at least one token, which limits the number of cycles.
-  numbers["trace"] = min(numbers["trace"], max_new_tokens)
   probs.check_temperature("temperature", temperature)
   if draft_temperature is not None:
     probs.check_temperature("draft_temperature", draft_temperature)
@@ -176,9 +150,16 @@ def decode_config(
     panel=(),
     temperature=float(temperature),
     draft_temperature=float(draft_temperature or 1.0),
+    draft_stop=checks.number(0, 1, but=1)(draft_stop, "draft_stop"),
+    top_k=checks.integer(0)(top_k, "top_k"),
+    top_p=checks.number(0, 1, but=0)(top_p, "top_p"),
+    max_new_tokens=checks.integer(1)(max_new_tokens, "max_new_tokens"),
+    seed=checks.integer(0, SEEDS - 1)(seed, "seed"),
+    batch_size=checks.integer(1)(batch_size, "batch_size"),
     ends=pair.ends if ends is None else token([*ends], "ends"),
     stop=_texts(pair, stop),
-    **numbers,
+    # Every cycle gains at least one token, which limits the number of cycles.
+    trace=min(checks.integer(0)(trace, "trace"), max_new_tokens),
   )
   drawn = proposals.resolve(proposal)
   if verifier is None:

@@ -94,13 +94,14 @@ def _compile(
 
 def _announce(name: str, config: DecodeConfig) -> None:
   """Logs each compilation; warns if the tree makes it slow."""
-  level, note = logging.INFO, ""
+  level, note, method = logging.INFO, "", "plain decoding"
   if tree := config.tree:
+    method = f"{' or '.join(rule.name for rule in config.rules)} on {tree!r}"
     sizes = len(tree), tree.max_depth, tree.max_children
     if any(size > quick for size, quick in zip(sizes, _QUICK, strict=True)):
       level = logging.WARNING
       note = ": large trees take minutes (kary:2x10 took 3, grown:768 took 6)"
-  logger.log(level, "compiling %s: %s%s", name, config, note)
+  logger.log(level, "compiling %s for %s%s", name, method, note)
 
 
 def _graphs() -> dict | None:
