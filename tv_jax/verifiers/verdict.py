@@ -39,8 +39,8 @@ class Verdict:
 def toss(key: jax.Array, count: int, dtype) -> jax.Array:
   """Draws the uniforms [count] of a verification."""
   coins, _ = jax.random.split(key)
-  # One float32 uniform has 23 bits: every positive threshold, however small,
-  # would pass at least 1 uniform in 2^23. A second draw adds lower digits.
+  # One float32 uniform has 23 bits. It would be 0 once in 2^23 draws, and then
+  # pass even the smallest threshold. A second draw adds lower digits.
   coarse, fine = jax.random.uniform(coins, (2, count), dtype)
   eta = coarse + fine * jnp.finfo(dtype).eps
   return jnp.minimum(eta, 1 - jnp.finfo(dtype).epsneg)
