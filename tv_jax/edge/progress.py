@@ -10,7 +10,6 @@ from typing import Protocol
 import rich.console
 from rich import progress
 
-
 # The logger that tells what is compiled.
 _COMPILER = "tv_jax.engine.programs"
 
