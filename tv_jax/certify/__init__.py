@@ -1,8 +1,8 @@
 """The certificate: is a verification rule lossless, and how long does it run?
 
-`python -m tv_jax.certify --help` is the command line; `check` is its function
-for one verifier, proposal and tree, `check_proposal` the one for a proposal
-itself, `explore` the exact law of any function.
+`python -m tv_jax.certify --help` describes the command line. In Python, `check`
+certifies a verifier with a proposal on a tree, `check_proposal` certifies a
+proposal, and `explore` finds the exact law of any function.
 """
 
 from tv_jax.certify.certificate import check, enumerable, smallest_failure

@@ -78,7 +78,7 @@ _F32 = flags.DEFINE_bool("f32", False, "In float32, not float64.")
 
 
 class Entry(NamedTuple):
-  """What a row of the table is about."""
+  """The rule, proposal and tree of a row of the table."""
 
   names: tuple[str, str, str]
   rule: Verifier
@@ -128,7 +128,11 @@ def main() -> int:
 
 
 def _check_rows(entries, of_proposals) -> tuple[list, bool]:
-  """Prints each row when it is finished, and returns the checks."""
+  """Prints each row when it is finished.
+
+  Returns:
+    The checks of the rules that ran, and whether a rule raised an error.
+  """
   columns = ("verifier", "proposal", "tree"), *(x.names for x in entries)
   widths = [max(map(len, column)) for column in zip(*columns, strict=True)]
   widths.insert(0, max(3, len(f"{len(entries)}/{len(entries)}")))
@@ -139,7 +143,7 @@ def _check_rows(entries, of_proposals) -> tuple[list, bool]:
     known = of_proposals.get(entry.proposal)
     try:
       check = certify.check(*entry[1:], proposal_check=known)
-    except Exception as error:  # whatever a stranger's rule raises
+    except Exception as error:  # a user's rule may raise anything
       broken = True
       print(findings.failed(names_of, widths, names.raised(error)), flush=True)
       continue
@@ -149,7 +153,7 @@ def _check_rows(entries, of_proposals) -> tuple[list, bool]:
 
 
 def _explain(checks) -> None:
-  """Prints for each rule and verdict what is wrong, at its clearest."""
+  """Prints the smallest failing case found for each rule and verdict."""
   explained = set()
   for entry, check in checks:
     name, failure = entry.names[0], check.failure
@@ -174,8 +178,8 @@ def _explain(checks) -> None:
 
 
 def _summary(checks, count: int) -> str:
-  """Says what is exact, and what was only sampled."""
-  # A row that was only sampled is not counted.
+  """Counts the rows that are exactly lossless, and describes sampled trees."""
+  # A row that was only sampled does not count as lossless.
   lossless = sum(check.lossless and check.cases > 0 for _, check in checks)
   lines = [f"{lossless} of {count} rows are lossless"]
   exact = [entry.tree for entry, check in checks if check.cases]
@@ -197,7 +201,7 @@ def _summary(checks, count: int) -> str:
 
 
 def _certify_program() -> int:
-  """Prints the certificate of a program; 1 if it is not lossless."""
+  """Prints the certificate of a program; returns 1 if it is not lossless."""
   for flag in (_VERIFIERS, _DRAFTS, _F32):
     if flag.present:
       raise ValueError(f"--{flag.name} is for rules, not for --program")
@@ -226,11 +230,11 @@ def _certify_program() -> int:
 
 
 def _plan(settings: certify.Settings) -> tuple[list[Entry], list[Proposal]]:
-  """Finds everything by its name.
+  """Resolves the names in the flags.
 
   Returns:
-    A row for each combination for which the rule is defined, and the proposals
-    to certify: those that are built in only if no rule is named.
+    A row for each combination that the rule is defined for; and the proposals
+    to certify. Built-in proposals are certified only if no rule is named.
   """
   rules = names.split(_VERIFIERS.value) or DEFAULT
   rules = {text: verifiers.resolve(text) for text in rules}

@@ -21,11 +21,11 @@ class World(NamedTuple):
 
   kind: str
   p: np.ndarray  # [R, V] the target's distribution after each context
-  q: np.ndarray  # [R, V] the draft's
+  q: np.ndarray  # [R, V] the draft's distribution after each context
 
 
 def below(context, token, V: int):
-  """Returns the context that a token leads to."""
+  """Returns the context that `token` leads to from `context`."""
   return context * V + token + 1
 
 
@@ -48,7 +48,7 @@ def _smooth(rng, V):
 
 
 def _grid(rng, V):
-  """Small fractions: ties, and rows that print well."""
+  """Small fractions, for ties and short printed rows."""
   counts = rng.integers(0, 4, size=(2, V)) + 0.0
   counts[np.arange(2), rng.integers(V, size=2)] += 1
   return tuple(counts / counts.sum(axis=1, keepdims=True))
@@ -73,7 +73,7 @@ def _nearly_equal(rng, V):
 
 
 def _close(rng, V):
-  """The draft mostly agrees, so that deep nodes are reached."""
+  """The draft is close to the target, so that deep nodes are reached."""
   p, other = rng.dirichlet(np.ones(V), size=2)
   return p, 0.8 * p + 0.2 * other
 
@@ -88,7 +88,7 @@ def _disjoint(rng, V):
 
 
 def _peaked(rng, V):
-  """One token has nearly all, in p, in q, or in both."""
+  """One token has nearly all the probability in p, in q, or in both."""
   laws = rng.dirichlet(np.ones(V), size=2)
   for index in rng.permutation(2)[: rng.integers(1, 3)]:
     law = laws[index]
@@ -114,20 +114,21 @@ KINDS = {
   "peaked": _peaked,
   "one-hot": _one_hot,
 }
-CLOSE = "close"  # not a kind of its own in a certificate of all kinds
+CLOSE = "close"  # only made on request, not among the default kinds
 
 
 def generate(
   seed: int, count: int, V: int, contexts: int, kinds: Sequence[str] = ()
 ) -> list[World]:
-  """Makes `count` worlds of each kind in turn; default: all kinds, and mixed.
+  """Makes `count` worlds; the kinds take turns.
 
   Args:
     seed: Random seed.
     count: Number of worlds.
     V: Number of tokens.
     contexts: Number of contexts that can be asked for.
-    kinds: Names of `KINDS`, `CLOSE`, or "mixed": a kind for each row.
+    kinds: Keys of `KINDS`, `CLOSE`, or "mixed", where each row has a random
+      kind. Default: all `KINDS`, then "mixed".
   """
   makers = KINDS | {CLOSE: _close}
   worlds = []

@@ -26,21 +26,22 @@ USUAL = {
   "chain:5": 3,
   "kary:2x2": 3,
   "branching:4": 6,
-  "chain:1": 64,  # and all that is cut to the likeliest tokens
-  "eagle": 6,  # on drafts of few tokens; others are sampled
+  "chain:1": 64,  # tests rules that keep only the likeliest tokens
+  "eagle": 6,  # drafts of few tokens are enumerated, others are sampled
 }
 _SETTINGS = Settings()
-# Decisions a world may take before only drafts of few tokens are enumerated;
-# nodes of an adaptive tree, likewise.
+# Maximum number of decisions in a world whose drafts are all enumerated, and
+# maximum number of nodes of an adaptive tree.
 BUDGET, _COINS = 300_000, 20
-# Drafts of a world that has few tokens, and of one that is made for a family.
+# Maximum number of drafts of a thinned world (`drafts.thin`), and of a world
+# that is made to reach a family.
 _FEW, _MANY = 128, 700
 
 
 def enumerable(
   tree: Tree | Adaptive, proposal: Proposal, settings: Settings
 ) -> bool:
-  """Returns whether all drafts and coins of a world fit into the budget."""
+  """Returns whether a world has few enough drafts and patterns of coins."""
   V, N = settings.tokens(tree), len(tree)
   contexts = cases.num_contexts(V, tree.max_depth)
   if max(V**tree.max_children, contexts * V) > BUDGET:
@@ -54,7 +55,10 @@ def enumerable(
 def check_size(
   proposal: Proposal, tree: Tree | Adaptive, settings: Settings
 ) -> None:
-  """Refuses what would not be seen, or cannot be enumerated or sampled."""
+  """Raises ValueError if too few tokens hide faults or the tree is too large.
+
+  Only a `Tree` can be sampled, so an `Adaptive` tree must be enumerable.
+  """
   V, most = settings.tokens(tree), tree.max_children
   if most >= V:
     raise ValueError(
@@ -82,7 +86,7 @@ def check(
     verifier: A name, module:name, a `Verifier` or a `decide`.
     proposal: A name, module:name or a `Proposal`. A proposal that is not built
       in is certified first. The rule is not run if the proposal is wrong.
-    tree: A `Tree`, or a text that `tree.parse` reads.
+    tree: A `Tree` or `Adaptive`, or a text that `tree.parse` reads.
     settings: How much to check.
     proposal_check: The result for the proposal, if it was certified before.
   """
@@ -110,18 +114,18 @@ def smallest_failure(
   settings: Settings,
   passed: Iterable[Tree] = (),
 ) -> Failure:
-  """Returns the clearest failure: on a small tree, and a large one.
+  """Returns a failure on a small part of the tree that is still clear.
 
   Parts of the tree that were offered in the known failure are tried, the
-  smallest first. A rule may be wrong on the whole tree alone; then the known
-  failure is returned.
+  smallest first. If the rule fails on none of them, the known failure is
+  returned.
 
   Args:
     verifier: The rule.
     proposal: How siblings are drawn.
     known: A failure.
-    settings: Those of the known failure.
-    passed: Trees that showed none: parts of these are not tried.
+    settings: The settings of the known failure.
+    passed: Trees on which the rule passed; parts of these are not tried.
   """
   if known.world is None or known.nodes is None:  # no distribution is known
     return known
@@ -133,7 +137,7 @@ def smallest_failure(
     try:
       decide = exact.make_decider(verifier, proposal, part, few.dtype, V)
       small = _enumerate(decide, proposal, part, few).failure
-    except Exception:  # the rule itself refuses such a tree
+    except Exception:  # the rule refuses this tree
       continue
     if small is None or small.world is None:
       continue
@@ -148,8 +152,9 @@ def smallest_failure(
 def _parts(known: Failure, passed: Iterable[Tree]) -> list[Tree]:
   """Returns parts of a failing tree, the smallest first.
 
-  Each has the path to one node, all elder siblings on it, and perhaps one or
-  all children of the node. The last has all nodes that were offered.
+  A part has the path to one node, the elder siblings of all nodes on the path,
+  and none, one or all of the node's children. One more part has all nodes that
+  were offered.
   """
   tree = known.tree
   if isinstance(tree, Adaptive):
@@ -171,7 +176,10 @@ def _parts(known: Failure, passed: Iterable[Tree]) -> list[Tree]:
 
 
 def _paths(tree: Tree, nodes: Iterable[int]) -> frozenset[tuple[int, ...]]:
-  """Returns the paths of ranks to nodes, to all above them, and to elders."""
+  """Returns the paths, as ranks, to nodes, their ancestors and elder siblings.
+
+  The elder siblings of ancestors are included.
+  """
   paths = set()
   for node in nodes:
     ranks = tree.rank[tree.paths[node]].tolist()[1 : tree.depth[node] + 1]
@@ -189,7 +197,7 @@ def _without_law(tree, settings, faults, method="not run", **fields) -> Check:
 
 
 def _check_rule(rule, proposal, tree, settings) -> Check:
-  """Certifies a rule whose shapes were checked."""
+  """Certifies a rule after its shapes were checked."""
   V, dtype = settings.tokens(tree), settings.dtype
   decide = exact.make_decider(rule, proposal, tree, dtype, V)
   found = _enumerate(decide, proposal, tree, settings)
@@ -199,14 +207,17 @@ def _check_rule(rule, proposal, tree, settings) -> Check:
 
 
 def _enumerate(decide, proposal, tree, settings) -> Check:
-  """Certifies a rule on all drafts, or on all of worlds made for it."""
+  """Certifies a rule on all drafts of each world.
+
+  If a world has too many drafts, `drafts.thin` reduces its tokens.
+  """
   V, dtype = settings.tokens(tree), settings.dtype
   whole = enumerable(tree, proposal, settings)
   allowed = exact.tolerance(dtype)
   contexts = cases.num_contexts(V, tree.max_depth)
   worlds = cases.generate(settings.seed, settings.cases, V, contexts)
   if not whole:
-    # All kinds with few tokens; then worlds that are made to reach a family.
+    # All kinds of worlds, thinned; then worlds that are made to reach a family.
     families = tree.inner.tolist()
     aims = [ROOT] * len(worlds) + families * 2
     most = [_FEW] * len(worlds) + [_MANY] * len(families)
@@ -222,7 +233,7 @@ def _enumerate(decide, proposal, tree, settings) -> Check:
     ]
   outcomes = [exact.run(decide, tree, proposal, dtype, x) for x in worlds]
   if not all(outcome.complete for outcome in outcomes):
-    return Check(method="", vocabulary=V)  # coins can only be tossed
+    return Check(method="", vocabulary=V)  # random coins are needed: sample
   failures = [
     Failure(
       tree=tree,
@@ -242,7 +253,7 @@ def _enumerate(decide, proposal, tree, settings) -> Check:
     return _without_law(tree, settings, [fault], "exact")
   faults = _distinct(itertools.chain(*(x.faults for x in failures)))
   if not all(outcome.believed for outcome in outcomes):
-    # The distribution was computed from thresholds that are wrong.
+    # The thresholds are wrong, and so is the distribution computed from them.
     return _without_law(tree, settings, faults, "exact")
   failure = None
   if failures:
@@ -259,13 +270,13 @@ def _enumerate(decide, proposal, tree, settings) -> Check:
 
 
 def _clearness(failure: Failure):
-  """Orders failures: few nodes and contexts, and a large distance."""
+  """Returns a sort key: large for few nodes and contexts, and large errors."""
   size = failure.nodes.sum() + len(failure.contexts)
   return failure.law_broken, bool(failure.faults), failure.distance / size
 
 
 def _sample(decide, proposal, tree, settings, found: Check) -> Check:
-  """Adds a test on sampled drafts to what was found by enumeration."""
+  """Adds the results of a test on sampled drafts to an exact check."""
   V, dtype = found.vocabulary, settings.dtype
   count = max(2, settings.drafts // sampled.WORLDS)
   worlds = cases.generate(
@@ -302,7 +313,7 @@ def _sample(decide, proposal, tree, settings, found: Check) -> Check:
 
 
 def _distinct(faults: Iterable[str]) -> tuple[str, ...]:
-  """Returns the first of those that differ in numbers alone."""
+  """Returns one fault of each group that differs in its numbers alone."""
   first: dict[str, str] = {}
   for fault in faults:
     first.setdefault(re.sub(r"[\d.e+-]+", "", fault), fault)

@@ -1,4 +1,4 @@
-"""Programs that run a few times on small arrays, whatever there is of these."""
+"""Compiles programs that run a few times on small arrays of any length."""
 
 from collections.abc import Callable
 
@@ -9,8 +9,8 @@ import numpy as np
 def jit(function):
   """Compiles as `jax.jit` does, but on a CPU without LLVM's optimisation.
 
-  A certificate spends its time compiling, not running. XLA's own passes, which
-  decide what is computed in which order, are as ever.
+  A certificate spends its time compiling, not running. XLA's passes, which
+  choose the operations and their order, are unchanged.
   """
   if jax.default_backend() != "cpu":
     return jax.jit(function)
@@ -19,16 +19,19 @@ def jit(function):
 
 
 def in_pieces(function: Callable, size: int | None, *trees):
-  """Computes a function's results on all rows, `size` rows at a time.
+  """Applies a function to all rows, `size` rows at a time.
+
+  The last piece is padded with its first row, so that all pieces have one
+  shape and one compiled program.
 
   Args:
-    function: Of `size` rows of each, to a tree of as many rows.
-    size: The last piece is filled up with its first row: one program serves.
-      None takes all at once, their number rounded up to a power of two.
-    *trees: Arrays, or trees of arrays, of as many rows each, one at least.
+    function: Maps `size` rows of each argument to a pytree of `size` rows.
+    size: Rows of a piece. None: all rows, padded to a power of two.
+    *trees: Arrays or pytrees of arrays with the same number of rows, at least
+      one.
 
   Returns:
-    The tree, of all rows.
+    The results of all rows.
   """
   count, parts = len(jax.tree.leaves(trees)[0]), []
   size = size or 1 << (count - 1).bit_length()

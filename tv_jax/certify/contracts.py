@@ -1,7 +1,7 @@
 """The two contracts of a program that can be certified, and its laws.
 
-A program in either contract is run as a cycle: it gets laws, and tokens come
-out.
+A program in either contract is run as a cycle, a function from the target's and
+the draft's laws to tokens.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tv_jax.certify.dice import jax_tracing
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 
-# Held here because stand-ins take their places while a program runs.
+# Kept here because numpy.random has stand-ins while a program runs.
 _GENERATOR, _BITS = np.random.Generator, np.random.PCG64
 CONTEXT = (1, 0)
 CYCLE = "cycle(p, q, context, rng) -> tokens"
@@ -40,14 +40,14 @@ class Settings(NamedTuple):
     tree: The tree that a verifier gets. None: several trees, to depth 5 and to
       4 siblings. "chain": several chains.
     proposal: How the siblings that a verifier gets are drawn.
-    arrays: Type of a program's laws: "numpy", "torch" or "jax". With "jax",
-      `rng` is a `jax.random.key`.
+    arrays: Array type of a program's laws: "numpy", "torch" or "jax". With
+      "jax", `rng` is a `jax.random.key`.
     tolerance: Largest total variation that counts as rounding. None: 1e-9, or
       `FLOAT32` for laws in JAX's float32.
     strict: Whether a coin that is compared with `<=` is a failure.
     budget: Maximum number of runs in a case.
     seconds: Processor time after which no further case begins. None: 40, or
-      200 in JAX, whose operations take longer outside of jitted functions.
+      200 in JAX, where each operation takes longer.
     seed: Seed of the laws.
   """
 
@@ -76,7 +76,7 @@ def with_defaults(settings: Settings) -> Settings:
 
 
 class Laws:
-  """The target's or the draft's law after any tokens, made on demand."""
+  """The target's or the draft's law after any prefix, made on demand."""
 
   def __init__(
     self,
@@ -87,7 +87,7 @@ class Laws:
     least: int = 1,
     most: Sequence[int] = (),
   ):
-    """Prepares laws of one kind of `cases.KINDS`.
+    """Prepares random laws.
 
     Args:
       kind: A key of `cases.KINDS`.
@@ -95,15 +95,15 @@ class Laws:
       seed: Seed of the target's and the draft's laws together.
       which: 0 for the target's laws, 1 for the draft's.
       least: Minimum number of tokens with a positive probability.
-      most: Maximum number of such tokens, after 0, 1, .. tokens; the last entry
-        holds for all longer texts.
+      most: Maximum number of tokens with a positive probability, at depth 0, 1,
+        ..; the last entry holds for all greater depths.
     """
     self.kind, self.V, self._seed, self._which = kind, V, [*seed], which
     self._least, self._most = least, most or (V,)
     self.known: dict[tuple, np.ndarray] = {}
 
   def __call__(self, prefix: Sequence[int]) -> np.ndarray:
-    """Returns the law [V] of the token after these."""
+    """Returns the law [V] of the token after a prefix."""
     prefix = tuple(map(int, prefix))
     if prefix[: len(CONTEXT)] != CONTEXT:
       raise ValueError(
@@ -134,10 +134,10 @@ def is_cycle(program: Callable) -> bool:
 
 
 def as_cycle(program: Callable, settings: Settings) -> Callable:
-  """Returns a program as a function of p, q, context and rng to tokens."""
+  """Returns a program as a function from p, q, context and rng to tokens."""
   arrays = np.asarray
   if settings.arrays == "torch":
-    import torch  # before the program runs: its draws are not seen otherwise
+    import torch  # before the program runs, so that its draws are followed
 
     arrays = torch.tensor
   if settings.arrays == "jax":
@@ -152,12 +152,12 @@ def as_cycle(program: Callable, settings: Settings) -> Callable:
 
 
 def _with_key(program: Callable) -> Callable:
-  """Returns a program that draws by a key in place of a generator."""
+  """Returns a program that gets a key in place of a generator."""
   return lambda *given: program(*given[:-1], jax_tracing.given_key())
 
 
 def _in_jax(program: Callable) -> Callable:
-  """Returns a cycle whose laws are JAX's arrays, made once for all runs."""
+  """Returns a cycle that gets JAX arrays, made once for all runs, as laws."""
 
   @functools.cache
   def law_of(law: Laws):
@@ -168,7 +168,7 @@ def _in_jax(program: Callable) -> Callable:
 
 
 def _with_laws(arrays: Callable, program: Callable) -> Callable:
-  """Returns a cycle that gets its laws as arrays of a type."""
+  """Returns a cycle that gets its laws as arrays made by `arrays`."""
   return lambda p, q, context, rng: program(
     lambda prefix: arrays(p(prefix)),
     lambda prefix: arrays(q(prefix)),
@@ -178,7 +178,7 @@ def _with_laws(arrays: Callable, program: Callable) -> Callable:
 
 
 def fixed_tree(settings: Settings) -> Tree:
-  """Returns the tree of a verifier."""
+  """Returns the tree that a verifier gets."""
   tree = tree_lib.resolve(settings.tree or "kary:2x2")
   if not isinstance(tree, Tree):
     raise ValueError(
@@ -188,7 +188,7 @@ def fixed_tree(settings: Settings) -> Tree:
 
 
 class OnChainsError(TypeError):
-  """A verifier returns a path of a chain that is not a path of its tree."""
+  """A verifier returns the path 1, 2, .. on a tree without that path."""
 
 
 def _verify(program, tree, proposal, arrays, p, q, context, rng):
@@ -209,7 +209,7 @@ def _verify(program, tree, proposal, arrays, p, q, context, rng):
       tokens[child] = drawn[-1]
       prefixes[child] = (*prefixes[node], drawn[-1])
   laws = [arrays(np.array([*map(law, prefixes)])) for law in (q, p)]
-  # The program may change its list of tokens.
+  # A copy, because the program may change its list of tokens.
   path, token = _returned(program(tree, [*tokens], *laws, rng))
   for parent, node in zip([0, *path], path, strict=False):
     if not 0 < node < len(tree) or tree.parents[node] != parent:

@@ -1,7 +1,6 @@
-"""Every draft that a proposal can make of a small world, with its chance.
+"""Every draft that a proposal can make in a small world, and its probability.
 
-Axes: O outcomes of drafting, N nodes (places, in an adaptive tree),
-V vocabulary.
+Axes: O outcomes of drafting, N nodes (slots of an adaptive tree), V vocabulary.
 """
 
 import functools
@@ -24,10 +23,10 @@ class Drafts(NamedTuple):
   """Drafted trees and how likely each is."""
 
   tokens: np.ndarray  # [O, N] int32
-  context: np.ndarray  # [O, N] of each node; the root's where INVALID
+  context: np.ndarray  # [O, N] context of each node; the root's where INVALID
   chance: np.ndarray  # [O]
-  topology: Topology | None = None  # [O, ..] of each; None: they share a tree
-  fault: np.ndarray | None = None  # [O] of the policy; None: nowhere
+  topology: Topology | None = None  # [O, ..]; None: all drafts share a tree
+  fault: np.ndarray | None = None  # [O] whether the policy gave a NaN
 
 
 class Siblings(NamedTuple):
@@ -35,7 +34,7 @@ class Siblings(NamedTuple):
 
   tokens: np.ndarray  # [n, k] int32
   chance: np.ndarray  # [n]
-  laws: list[tuple[np.ndarray, ...]]  # what each was drawn from, or zeros
+  laws: list[tuple[np.ndarray, ...]]  # [n][k] law of each sibling, or zeros
 
 
 def siblings(
@@ -46,9 +45,9 @@ def siblings(
   """Returns all ways to draw k siblings; None if there are more than `most`.
 
   Args:
-    following: The law [V] of the next sibling, given those drawn before.
-    k: How many are drawn.
-    most: How many ways are looked at.
+    following: Returns the law [V] of the next sibling, given its elders.
+    k: Number of siblings.
+    most: Maximum number of ways.
   """
   ways = [((), 1.0, ())]
   for _ in range(k):
@@ -77,7 +76,7 @@ def siblings_of(proposal: Proposal, q: np.ndarray, k: int) -> Siblings:
 
 
 def count_outcomes(tree: Tree | Adaptive, proposal: Proposal, V: int) -> int:
-  """Returns how many drafts there are if no token is ruled out, or more."""
+  """Returns an upper bound on the number of drafts."""
   if isinstance(tree, Adaptive):
     return V ** (len(tree) - 1)
   uniform = np.full(V, 1 / V)
@@ -96,14 +95,14 @@ def enumerate_drafts(
 ) -> Drafts | None:
   """Returns all outcomes of drafting; None if there are more than `most`.
 
-  The engine's own functions shape an adaptive tree, level by level. The draws
-  in between are enumerated.
+  An adaptive tree is shaped by the engine's functions, level by level. The
+  draws of each level are enumerated.
 
   Args:
     tree: The tree.
     proposal: How siblings are drawn.
     q: [R, V] the draft's distribution after each context; see `cases`.
-    most: Number of outcomes at which the enumeration gives up.
+    most: Maximum number of outcomes.
   """
   ways = functools.cache(lambda row, k: siblings_of(proposal, q[row], k))
   shape = tree if isinstance(tree, Adaptive) else None
@@ -147,13 +146,14 @@ def thin(
   target: int,
   most: int,
 ) -> World:
-  """Returns a world whose q has few tokens, so that drafts can be enumerated.
+  """Restricts q to few tokens, so that drafts can be enumerated.
 
-  After most contexts q keeps a single token. After a random part of them it
-  keeps more: after as many of those that were tried as allow at most `most`
-  drafts. If the target is not the root, the world is made to reach its family:
-  q keeps what it takes to draw one path to it, p is large and q small on that
-  path, and p is large on the tokens that q keeps elsewhere.
+  After most contexts q keeps a single token. After a random share of contexts
+  q keeps more; the share is reduced until there are at most `most` drafts.
+
+  If `target` is not the root, the world is made to reach the family of
+  `target`. q keeps the tokens needed to draw one path to it. On that path p is
+  large and q small. Elsewhere p is large on the tokens that q keeps.
   """
   rng, (R, V) = np.random.default_rng(seed), world.q.shape
   order = np.where(world.q > 0, rng.random((R, V)), 2).argsort(axis=1)
@@ -188,7 +188,7 @@ def _normal(rows):
 def draw_drafts(
   tree: Tree, proposal: Proposal, q: np.ndarray, count: int, seed: int
 ) -> Drafts:
-  """Draws drafts by the proposal's own `draw`."""
+  """Draws `count` drafts by the proposal's `draw`."""
   tokens = np.full((count, len(tree)), INVALID, np.int32)
   context = np.zeros((count, len(tree)), int)
   tokens[:, ROOT] = 0
@@ -219,12 +219,12 @@ def _chooser(shape, depth):
 
 @functools.cache
 def topologies(shape: Adaptive) -> Callable[[np.ndarray], Topology]:
-  """Makes a function from parents [O, N] to what trees they make."""
+  """Makes a function from parents [O, N] to topologies."""
   return compiling.jit(jax.vmap(functools.partial(adaptive.topology, shape)))
 
 
 def _with_children(grown: dict, node: int, level: slice, ways, q) -> dict:
-  """Returns the outcomes with each way to draw the children of a node."""
+  """Extends all outcomes by each way to draw the children of a node."""
   V = q.shape[1]
   children = grown["parent"][:, level] == node
   dead = (grown["tokens"][:, node] == INVALID) & (node != ROOT)

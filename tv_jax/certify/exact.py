@@ -4,19 +4,20 @@ Axes: O drafts, E patterns of coins, N nodes, U contexts, V vocabulary.
 
 Each draft is decided with several patterns of coins in {0, just under 1}. A
 coin of 0 passes any threshold above 0. A coin just under 1 passes only a
-threshold of 1. Small trees take all patterns. Larger ones take one for each
-node: the coins on the path to it are 0. This reaches every outcome of a rule
-that offers nodes in any order with children before parents, or goes down.
+threshold of 1. Small trees take all patterns. Larger trees take a pattern for
+each node: the coins on the path to the node are 0. These patterns reach every
+outcome of a rule that offers children before their parents, or that goes down
+from the root.
 
-Two patterns have the same path if the same coins were compared and came out
-alike. The probability of a path is the product of a or 1 - a over the
-thresholds a of these coins. The patterns of one path share it, so no order of
-comparing need be known, and the paths of a draft must sum to 1.
+Two patterns have the same path if they compare the same coins with the same
+results. The probability of a path is the product of a or 1 - a over the
+thresholds a of these coins, and is divided among the patterns of the path. So
+the order of comparisons need not be known. The paths of a draft must sum to 1.
 
-The thresholds come from `Decision.accept`, which is not believed but probed:
-each pattern is run again with every compared coin moved to its threshold's
-edge, and again with each anywhere on its side and all other coins anywhere.
-Neither may change anything.
+The thresholds come from `Decision.accept`. Two probes test them. The first
+moves every compared coin to the edge of its threshold. The second moves every
+compared coin at random on its side of its threshold, and the other coins at
+random. Neither may change the decision.
 """
 
 import functools
@@ -35,9 +36,9 @@ from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import ROOT, Adaptive, Tree
 from tv_jax.verifiers import NOT_OFFERED, Shape, Verifier
 
-_BATCH = 1 << 14  # decisions of one compiled call
-_SMALL = 6  # nodes of a tree on which all patterns of coins are tried
-# Drafts of one compiled call where their number differs from world to world.
+_BATCH = 1 << 14  # decisions in a compiled call
+_SMALL = 6  # largest number of nodes for which all patterns are tried
+# Drafts in a compiled call if the number of drafts depends on the world.
 _FEW = 64
 
 
@@ -47,13 +48,14 @@ class Outcome(NamedTuple):
   Attributes:
     contexts: [U] the contexts that are drafted.
     law: [U, V] probability that the output begins with a context and then a
-      token; 0 where these make another drafted context.
+      token; 0 where context and token make another drafted context.
     target: [U, V] the same under the target.
     length: Expected tokens of a cycle.
     faults: Breaches of the contract, in words.
-    nodes: [N] whether a node was offered with a chance above 0.
-    idle: Whether a tree's policy drafted nothing at all.
-    believed: Whether the thresholds in `accept` decide, as `law` assumes.
+    nodes: [N] whether a node was offered with a threshold above 0.
+    idle: Whether an adaptive tree's policy drafted nothing.
+    believed: Whether the decisions follow the thresholds in `accept`, as `law`
+      assumes.
     complete: Whether the patterns that were tried reach all outcomes.
   """
 
@@ -80,9 +82,9 @@ class Decided(NamedTuple):
   residual: np.ndarray  # [O, E, V]
   accept: np.ndarray  # [O, E, N]
   fault: np.ndarray  # [O, E]
-  stop: np.ndarray | None  # [O, N] the rule's own stop law, if it has one
-  # Whether coins at their thresholds' edges change nothing, and whether
-  # nothing but the thresholds matters; None: not probed.
+  stop: np.ndarray | None  # [O, N] the rule's `stop_law`, if it has one
+  # Whether each of the two probes leaves the decision unchanged; None: not
+  # probed.
   honest: np.ndarray | None = None  # [O, E]
   closed: np.ndarray | None = None  # [O, E]
 
@@ -109,9 +111,9 @@ def make_decider(
   dtype: type,
   V: int,
 ) -> Callable[..., Decided]:
-  """Makes a function of a world, drafts and coins; compiled once.
+  """Compiles a rule as a function of a world, drafts and coins.
 
-  Its coins are [O, E, N], or None for `coins_of`, with probes of `accept`.
+  The coins are [O, E, N]. None stands for `coins_of`, and probes `accept`.
   """
   patterns = coins_of(tree, dtype)
   outcomes = drafts_lib.count_outcomes(tree, proposal, V)
@@ -160,7 +162,7 @@ def make_runner(
   dtype: type,
   V: int,
 ) -> Callable[[World], Outcome]:
-  """Makes a function of a world; compiled once. It enumerates all drafts."""
+  """Compiles a rule as a function of a world that enumerates all drafts."""
   decide = make_decider(verifier, proposal, tree, dtype, V)
   return functools.partial(run, decide, tree, proposal, dtype)
 
@@ -172,7 +174,7 @@ def run(
   dtype: type,
   world: World,
 ) -> Outcome:
-  """Runs what `make_decider` made on all drafts of a world."""
+  """Runs a rule, compiled by `make_decider`, on all drafts of a world."""
   p, q = (rows.astype(dtype).astype(float) for rows in (world.p, world.q))
   drafts = drafts_lib.enumerate_drafts(tree, proposal, q)
   assert drafts is not None
@@ -181,10 +183,11 @@ def run(
 
 
 def _at_the_edge(eta, accept):
-  """Returns the coins that were compared, moved to their thresholds' edges.
+  """Moves the compared coins to the edges of their thresholds.
 
-  Just under the threshold for a coin of 0, which passed; on it for a coin just
-  under 1, which did not. A threshold of 0 or 1 leaves no room on its far side.
+  A coin of 0 passed and moves to just under its threshold. A coin just under 1
+  failed and moves to its threshold. No coin passes a threshold of 0 or fails a
+  threshold of 1.
   """
   under = np.nextafter(accept, np.zeros_like(accept))
   edge = np.where(eta == 0, under, accept)
@@ -193,7 +196,7 @@ def _at_the_edge(eta, accept):
 
 
 def _on_its_side(eta, accept, high):
-  """Every coin anywhere on its side of its threshold; others anywhere."""
+  """Moves compared coins at random on their sides, and others anywhere."""
   u = np.random.default_rng(0).random(eta.shape).astype(eta.dtype)
   inside = (accept >= 0) & (accept <= 1)
   a = np.where(inside, accept, 0)
@@ -204,7 +207,7 @@ def _on_its_side(eta, accept, high):
 
 
 def _same(first, second):
-  """[O, E] whether two runs came to the same, NaN for NaN."""
+  """Returns where [O, E] two runs are equal; NaN equals NaN."""
   same = [
     ((x == y) | ((x != x) & (y != y))).reshape(*x.shape[:2], -1).all(axis=-1)
     for x, y in zip(first, second, strict=True)
@@ -213,7 +216,10 @@ def _same(first, second):
 
 
 def weights_of(accept: np.ndarray, low: np.ndarray) -> np.ndarray:
-  """Returns the probability [O, E] of each pattern's path, shared by its likes.
+  """Returns the weight [O, E] of each pattern.
+
+  It is the probability of the pattern's path, divided by the number of patterns
+  with the same path.
 
   Args:
     accept: [O, E, N] the thresholds, float64.
@@ -224,13 +230,13 @@ def weights_of(accept: np.ndarray, low: np.ndarray) -> np.ndarray:
   factor = np.where(compared, np.where(low, accept, 1 - accept), 1)
   path = np.where(compared, 1 + low, 0)
   numbers = np.random.default_rng(0).integers(1 << 60, size=accept.shape[-1])
-  path = path @ numbers  # one number for each path; overflow does no harm
+  path = path @ numbers  # a hash of each path; overflow is harmless
   likes = (path[:, :, None] == path[:, None, :]).sum(axis=-1)
   return factor.prod(axis=-1) / likes
 
 
 def _judge(tree, drafts, decided, low, p) -> Outcome:
-  """Returns the output's distribution, and all faults of the decisions."""
+  """Computes the output's distribution and the faults of the decisions."""
   residual, accept = (
     array.astype(float) for array in (decided.residual, decided.accept)
   )
@@ -290,21 +296,21 @@ def _output(drafted, context, weight, residual, p):
 
   Args:
     drafted: [O, N] the contexts of all nodes.
-    context: [O, E] that of the accepted node.
+    context: [O, E] the context of the accepted node.
     weight: [O, E] probability of a draft and a path.
     residual: [O, E, V] distribution of the bonus token.
     p: [R, V] the target's distributions.
   """
   V, contexts = p.shape[1], np.unique(drafted)  # parents first
   p = p[contexts % len(p)]
-  begun = np.zeros(p.shape)  # the cycle ends here, and with this token
+  begun = np.zeros(p.shape)  # the cycle ends with this context and token
   place = np.searchsorted(contexts, context)
   np.add.at(begun, place, weight[..., None] * residual)
   below = cases.below(contexts[:, None], np.arange(V), V)
   inner = np.isin(below, contexts)
   ours, target = np.zeros(len(contexts)), np.ones(len(contexts))
   for i, child in enumerate(contexts.tolist()[1:], 1):
-    # Outputs that ended before go on as the target does.
+    # The target continues an output that ends above this context.
     parent = np.searchsorted(contexts, (child - 1) // V)
     token = (child - 1) % V
     ours[i] = ours[parent] * p[parent, token] + begun[parent, token]
@@ -314,13 +320,13 @@ def _output(drafted, context, weight, residual, p):
 
 
 def accepted_at_zero(node: np.ndarray, accept: np.ndarray) -> np.ndarray:
-  """Returns where [O, E] a node is accepted whose threshold is 0."""
+  """Returns where [O, E] the accepted node has threshold 0."""
   at_node = np.take_along_axis(accept, node[..., None], -1)[..., 0]
   return (node != ROOT) & (at_node == 0)
 
 
 def improper(residual: np.ndarray) -> np.ndarray:
-  """Returns which rows [.., V] are no laws."""
+  """Returns which rows [.., V] are not distributions."""
   error = np.abs(residual.sum(axis=-1) - 1)
   return ~(error < 1e-3) | ~(residual >= 0).all(axis=-1)
 

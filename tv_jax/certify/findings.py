@@ -1,4 +1,4 @@
-"""What a certificate examines, what it finds, and how that is printed."""
+"""The certificate's settings, its results, and the printed table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Settings(NamedTuple):
     vocabulary: Number of tokens; None: as many as the tree needs.
     cases: Random worlds for each exact row.
     drafts: Drafts that are sampled on a tree with too many to enumerate.
-    dtype: In which rules compute.
+    dtype: The rules' dtype.
     seed: Random seed.
   """
 
@@ -35,25 +35,29 @@ class Settings(NamedTuple):
   seed: int = 0
 
   def tokens(self, tree: Tree | Adaptive) -> int:
-    """Returns V: the last of all siblings needs a choice, or hides faults."""
+    """Returns V, large enough that the last sibling still has a choice.
+
+    Without a choice, a fault at the last sibling would not show.
+    """
     widest = tree.max_children
     return self.vocabulary or (3 if widest < 3 else widest + 2)
 
 
 class Failure(NamedTuple):
-  """How a rule was caught.
+  """A failure of a rule.
 
   Attributes:
-    tree: The tree on which it failed.
+    tree: The tree on which the rule failed.
     faults: Breaches of the contract, in words.
     law_broken: Whether the output's distribution is wrong; None: not known.
-    proposal_wrong: Whether the proposal is wrong, so that nothing was run.
-    sigmas: The largest deviation, if the distribution was sampled.
-    world: None, like all below, if no distribution is known.
+    proposal_wrong: Whether the proposal is wrong, so that no rule was run.
+    sigmas: The largest deviation in standard errors, if drafts were sampled.
+    world: The failing world. This field and all below are None if no
+      distribution is known.
     contexts: [U] contexts that are drafted.
     law: [U, V] probability that the output begins with a context and a token.
     target: [U, V] the same under the target.
-    nodes: [N] whether a node was offered with a chance above 0.
+    nodes: [N] whether a node was offered with a threshold above 0.
   """
 
   tree: Tree | Adaptive
@@ -69,7 +73,7 @@ class Failure(NamedTuple):
 
   @property
   def contract_broken(self) -> bool:
-    """Returns whether the rule breaks its contract, whatever its output."""
+    """Returns whether the rule breaks its contract."""
     return bool(self.faults) and not self.proposal_wrong
 
   @property
@@ -81,7 +85,7 @@ class Failure(NamedTuple):
 
   @property
   def verdict(self) -> str:
-    """Returns what was broken, in capitals."""
+    """Returns the verdict, in capitals."""
     if self.proposal_wrong:
       return "NOT RUN (wrong proposal)"
     if self.law_broken:
@@ -94,7 +98,7 @@ class Failure(NamedTuple):
     return f"CONTRACT BROKEN (law {state})"
 
   def __repr__(self) -> str:
-    """Shows the tree, the world, all faults, and the worst output."""
+    """Shows the tree, the world, all faults, and the worst prefix."""
     tree, world = self.tree, self.world
     where = repr(tree)
     if isinstance(tree, Tree):
@@ -137,15 +141,14 @@ class Check(NamedTuple):
   Attributes:
     method: How the output's distribution was computed.
     vocabulary: Number of tokens.
-    cases: Worlds that were enumerated; 0: none.
-    distance: Their largest total variation from the target.
-    allowed: How much rounding may make of it.
+    cases: Number of worlds that were enumerated.
+    distance: Largest total variation from the target in these worlds.
+    allowed: Total variation that counts as rounding.
     length: Expected tokens of a cycle, mean over worlds.
-    sampled: Drafts that were sampled, of all worlds.
-    sigmas: Their largest deviation, in standard errors.
-    bound: Total variation of the first two tokens that is excluded by them, at
-      95 %.
-    failure: None: nothing is wrong, as far as was seen.
+    sampled: Number of sampled drafts in all worlds.
+    sigmas: Largest deviation of the sampled drafts, in standard errors.
+    bound: Upper bound, at 95 %, on the total variation of the first two tokens.
+    failure: None if no fault was found.
   """
 
   method: str
@@ -161,7 +164,7 @@ class Check(NamedTuple):
 
   @property
   def lossless(self) -> bool:
-    """Whether neither law nor contract is broken, as far as was seen."""
+    """Whether no fault of the law or the contract was found."""
     return self.failure is None
 
   @property
@@ -177,19 +180,19 @@ class Check(NamedTuple):
 
 
 class ProposalCheck(NamedTuple):
-  """What a proposal does."""
+  """The result of certifying a proposal."""
 
-  sizes: tuple[int, ...]  # numbers of siblings
-  error: float  # the largest relative one of `laws`
-  faults: tuple[str, ...]  # what is wrong, in words
+  sizes: tuple[int, ...]  # numbers of siblings that were checked
+  error: float  # largest relative error of `laws`
+  faults: tuple[str, ...]  # descriptions of the faults
 
   @property
   def sound(self) -> bool:
-    """Returns whether nothing was found against the proposal."""
+    """Returns whether no fault was found."""
     return not self.faults
 
   def __repr__(self) -> str:
-    """Returns the verdict, what was looked at, and what is wrong."""
+    """Returns the verdict, the sizes of families, and the faults."""
     verdict = (
       f"{'SOUND' if self.sound else 'WRONG'}, families of"
       f" {', '.join(map(str, self.sizes))}, laws off by {self.error:.1e}"
@@ -203,7 +206,7 @@ _COLUMNS = {"tokens": 6, "check": 28, "largest error": 13, "length": 6}
 
 
 def heading(widths: Sequence[int]) -> str:
-  """Returns the two lines above a table; `line` makes its rows."""
+  """Returns the two lines above the rows that `line` returns."""
   widths = [*widths, *_COLUMNS.values(), len("verdict")]
   titles = [*_NAMES, *_COLUMNS, "verdict"]
   rules = ["-" * width for width in widths]
@@ -211,7 +214,7 @@ def heading(widths: Sequence[int]) -> str:
 
 
 def line(names: Sequence[str], check: Check, widths: Sequence[int]) -> str:
-  """Returns a row of the table, which can be printed before the others."""
+  """Returns a row of the table."""
   how = [f"{check.method}, {check.cases} cases"] * bool(check.cases)
   how += [f"{check.sampled} drafts"] * bool(check.sampled)
   cells = (

@@ -2,7 +2,7 @@
 
 A program is a Python function in one of two contracts (contracts.py). It runs
 as a cycle on random laws. Its output, continued by the target alone, must have
-the target's law on all prefixes. `assert_lossless` is the same as a test.
+the target's law on all prefixes. `assert_lossless` is a certificate for tests.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tv_jax.certify.contracts import (
 from tv_jax.certify.dice import ExploreError, Law, explore
 from tv_jax.proposals import WITH_REPLACEMENT, WITHOUT_REPLACEMENT
 
-# The chains of `--trees=chain`.
+# The value of `--trees` that asks for several chains.
 CHAINS = "chain"
 # The largest families in the trees of papers, as (level, siblings).
 _FAMILIES = ((2, 3), (3, 3), (4, 3), (5, 2))
-_OPTIONAL_SECONDS = 10.0  # of a case that can be left out
+_OPTIONAL_SECONDS = 10.0  # time limit of an optional case
 _VERDICTS = ("LOSSLESS", "UNDECIDED", "NOT LOSSLESS")
 _BUT_FOR = ", but for a coin that is exactly 0"
 
@@ -43,7 +43,7 @@ _BUT_FOR = ", but for a coin that is exactly 0"
 class Failure(NamedTuple):
   """A prefix whose probability differs from the target's."""
 
-  prefix: tuple[int, ...]  # of the shortest, the one with the largest excess
+  prefix: tuple[int, ...]  # the shortest; among several, the largest excess
   chance: float  # its probability
   wanted: float  # its probability under the target
 
@@ -52,7 +52,7 @@ class Case(NamedTuple):
   """The result of running a program with one pair of laws."""
 
   laws: tuple[Laws, Laws]  # the target's and the draft's
-  law: Law  # of the output
+  law: Law  # the output's
   distance: float  # total variation, see `compare`
   failure: Failure | None
   closed: tuple[int, ...] = ()  # a forbidden prefix, see `_closed`
@@ -65,7 +65,7 @@ class Case(NamedTuple):
     return "LOSSLESS" if near else "UNDECIDED"
 
   def __repr__(self) -> str:
-    """Tells the laws, and where the output's law is wrong."""
+    """Shows the laws, and a prefix with a wrong probability."""
     p, q = self.laws
     prefix = self.failure.prefix if self.failure else self.closed
     alphabet = " ".join(map(words.name, range(p.V)))
@@ -88,10 +88,10 @@ class Certificate(NamedTuple):
   """The result of running a program with all laws."""
 
   verdict: str  # an entry of `_VERDICTS`
-  cases: list[Case]  # in the order in which they ran
+  cases: list[Case]  # in the order of their runs
   smallest: Case | None  # the clearest failing case
-  closed: Case | None  # the smallest case with a coin that is compared by <=
-  notes: list[str]  # the trees, and what was left out
+  closed: Case | None  # the smallest case that shows a <= on a coin
+  notes: list[str]  # lines about the trees and the cases left out
 
   @property
   def lossless(self) -> bool:
@@ -100,7 +100,7 @@ class Certificate(NamedTuple):
 
   @property
   def distance(self) -> float:
-    """The largest total variation of all cases and the smallest failing one."""
+    """The largest total variation of all cases, `smallest` included."""
     failing = [self.smallest] if self.smallest else []
     return max(case.distance for case in [*self.cases, *failing])
 
@@ -149,11 +149,11 @@ class Certificate(NamedTuple):
 def certify(program: Callable, settings: Settings | None = None) -> Certificate:
   """Certifies a program.
 
-  A verifier that takes its default trees for chains is certified on chains.
+  A verifier that treats its default trees as chains is certified on chains.
 
   Args:
-    program: A function in one of the contracts, which the names of its
-      parameters tell.
+    program: A function in one of the contracts. The names of its parameters
+      tell the contract.
     settings: How much to try.
 
   Raises:
@@ -184,7 +184,7 @@ def _certify(program, cycle: bool, settings: Settings) -> Certificate:
       left_out += 1
       continue
     tried.append(case)
-    # A small failure may be rounding, behind which a fault can hide.
+    # A small failure may be rounding: further cases may show a real fault.
     failed = case.failure and case.distance > FLOAT32
     if failed or time.process_time() > end:
       break
@@ -208,7 +208,7 @@ def _certify(program, cycle: bool, settings: Settings) -> Certificate:
       f" {len(cases.KINDS)} have each kind of laws"
     )
   verdicts = {case.verdict(settings) for case in tried}
-  # A program that is too slow has not met every kind of laws.
+  # A slow program was not tried on every kind of laws.
   if len(tried) < sum(world.needed for world in worlds):
     verdicts.add("UNDECIDED")
   if settings.strict and closed:
@@ -225,7 +225,7 @@ def _smallest(cases: Iterable[Case]) -> Case | None:
 
 
 def _told(worlds: Sequence[_World]) -> str:
-  """Tells the trees of all cases."""
+  """Describes the trees of all cases."""
   trees = [fixed_tree(world.settings) for world in worlds]
   depth = max(tree.max_depth for tree in trees)
   siblings = max(tree.max_children for tree in trees)
@@ -242,14 +242,15 @@ class _World(NamedTuple):
   # The maximum number of tokens with a positive probability, see `Laws`.
   draft: Sequence[int] = ()
   target: Sequence[int] = ()
-  needed: bool = False  # for a verdict
+  needed: bool = False  # without this case no program is LOSSLESS
   optional: bool = False  # left out if it takes too long
 
 
 def _worlds(cycle: bool, settings: Settings) -> list[_World]:
   """Returns all cases.
 
-  The last sibling has a choice in each: a fault there shows in no other.
+  In each case the last sibling has a choice. Otherwise a fault at the last
+  sibling would not show.
   """
   names = [*itertools.islice(itertools.cycle(cases.KINDS), settings.cases)]
   first, rest = names[: len(cases.KINDS)], names[len(cases.KINDS) :]
@@ -275,7 +276,8 @@ def _worlds(cycle: bool, settings: Settings) -> list[_World]:
     wide = of("chain:2", 5, first[:4], needed=True, draft=(5, 1))
   else:
     wide = _families(of, settings)
-  # Samplers that toss all coins at once have 2^5 outcomes for each draft.
+  # A sampler that draws all coins at once has 2^5 outcomes for each draft, so
+  # few tokens can be drafted.
   deep = [] if cycle else of("chain:5", 4, ["smooth"] * 2)
   supports = (2, 1, 2, 1, 2), (1, 2, 1, 2, 1)
   long = of("chain:1", 64, ["smooth"], optional=True)[0]
@@ -286,7 +288,7 @@ def _worlds(cycle: bool, settings: Settings) -> list[_World]:
       world._replace(needed=True, draft=draft)
       for world, draft in zip(deep, supports, strict=False)
     ),
-    # Of many tokens either the draft or the target has few.
+    # Among 64 tokens, either the draft or the target has few possible ones.
     long._replace(draft=(2, 1)),
     long._replace(draft=(long.V, 1), target=(2,)),
     *of(small, 3, rest),
@@ -296,7 +298,7 @@ def _worlds(cycle: bool, settings: Settings) -> list[_World]:
 def _families(of: Callable, settings: Settings) -> list[_World]:
   """Returns cases for every depth and number of siblings of a usual tree.
 
-  Each tree is large at one place alone: elsewhere few tokens can be drafted, so
+  Each tree is large at a single place. Elsewhere few tokens can be drafted, so
   that few drafts are enumerated.
   """
 
@@ -315,7 +317,7 @@ def _families(of: Callable, settings: Settings) -> list[_World]:
     worlds += made(
       tree_lib.from_parents(tree), draft=draft, target=(*[5] * level, 2)
     )
-  # The last of four siblings goes on; a sibling stands beside each of a chain.
+  # A chain below the last of four siblings; a chain where each node has one.
   late = tree_lib.from_parents([-1, 0, 0, 0, 0, 4, 5, 6, 7])
   spine = tree_lib.from_parents([-1, *(i - i % 2 for i in range(10))])
   worlds += made(late, draft=(4, 1), target=(5, 3))
@@ -343,14 +345,14 @@ def _case(program: Callable, world: _World, number: int) -> Case:
 
 
 def _smaller(program, world: _World, end: float) -> Iterator[Case]:
-  """Yields cases of two tokens and laws that print well, if they show it."""
+  """Yields failing cases with two tokens and simple fractions."""
   grid = _World(world.settings, 2, "grid", world.widest)
   for number in range(8 if world.widest <= 2 else 0):
     if time.process_time() > end:
       return
     try:
       case = _case(program, grid, number)
-    except ExploreError:  # it may want more tokens
+    except ExploreError:  # the program may need more tokens
       return
     if case.failure or case.closed:
       yield case
@@ -375,8 +377,8 @@ def compare(
   """Compares the law of a cycle's output with the target's.
 
   Returns:
-    Total variation, and the shortest prefix that is too likely. Paths that were
-    not followed count as wrong, unless the law fails without them.
+    Total variation, and the shortest prefix that is too likely. Unexplored
+    paths count as wrong, unless the explored paths already fail.
   """
   failure, distance, missing = None, 0.0, float(law.unexplored) / 2
   for chances in _prefixes(law, p):
@@ -389,9 +391,9 @@ def compare(
 
 
 def _closed(law: Law, p: Laws) -> tuple[int, ...]:
-  """Returns a prefix that the target forbids and a uniform of exactly 0 gives.
+  """Returns a prefix of probability 0 that a uniform of exactly 0 produces.
 
-  A coin that is compared with `<=` then accepts a forbidden token.
+  A coin of 0 that is compared with `<=` accepts a forbidden token.
   """
   for tokens in law.edges:
     for i in range(1, len(tokens) + 1):
@@ -401,16 +403,16 @@ def _closed(law: Law, p: Laws) -> tuple[int, ...]:
 
 
 def _share(p: Laws, tokens: Sequence[int]) -> Fraction:
-  """Returns the target's chance of the last token, given those before."""
+  """Returns the target's probability of the last token, given the others."""
   law = [*map(Fraction, p((*CONTEXT, *tokens[:-1])).tolist())]
   return law[tokens[-1]] / sum(law, Fraction(0))
 
 
 def _prefixes(law: Law, p: Laws) -> Iterator[dict]:
-  """Yields the probabilities of prefixes, of one token more each time.
+  """Yields the probabilities of prefixes of 1, 2, .. tokens.
 
-  A prefix that no output goes beyond is not continued: the target goes on
-  alone there, and adds nothing to the difference.
+  A prefix that no output extends is not extended: there the target continues
+  alone and adds nothing to the difference.
 
   Yields:
     For each prefix its probability, and its probability under the target.
@@ -420,8 +422,8 @@ def _prefixes(law: Law, p: Laws) -> Iterator[dict]:
     for i in range(len(tokens) + 1):
       begins[tokens[:i]] = begins.get(tokens[:i], Fraction(0)) + chance
   inner = {x[:i] for x in law.chances for i in range(len(x))} | {()}
-  # For each prefix: the probability that the target writes it after a cycle,
-  # and that it writes it alone.
+  # For each prefix: the probability that the target completes it after a cycle,
+  # and the probability under the target alone.
   level = {(): (Fraction(0), Fraction(1))}
   for _ in range(max(map(len, law.chances), default=1)):
     new = {}

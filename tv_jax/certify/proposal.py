@@ -1,18 +1,18 @@
 """The certificate of a proposal: `draw`, `following` and `laws` agree.
 
-`Proposal.following` is the definition: how each of k siblings is drawn from a
-law q, given its elders. From it come all tuples of siblings, each with its
-chance, and on each of them `laws` and the proposal's fields are held against
-it. The laws of a rule's rows are those of `laws`, and their drafts are
-enumerated by `following`: only here is `draw` seen, which is what a run calls.
+`Proposal.following` is the definition: the law of each of k siblings, given a
+law q and the elder siblings. It gives the probability of every tuple of
+siblings. `laws` and the proposal's fields are compared with it on every tuple.
+The exact check of a rule uses `laws` and `following`, but a run calls `draw`.
 
-What it draws is counted over many keys. A tuple of siblings of chance 0 is a
-fault at once: a wrong token, INVALID before the support is exhausted, a token
-after it. The count of any other, by each of its first siblings, is binomial. It
-is a fault if one so far off has a chance below `_RARE`.
+So draws are counted over many keys. A tuple of probability 0 is a fault at
+once: it has a wrong token, INVALID before the support is exhausted, or a token
+after that. All other counts, of tuples and of their first siblings, are
+binomial. A count is a fault if a deviation as large has a probability below
+`_RARE`.
 
-Axes: L laws, S draws of each, T tuples, k siblings, K with absent ones, V
-vocabulary.
+Axes: L laws, S draws from each law, T tuples, k siblings, K siblings with
+padding, V vocabulary.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from tv_jax.edge import names
 from tv_jax.engine import contract
 from tv_jax.proposals import INVALID, Proposal
 
-# Of up to a million counts that are right one is as rare once in a million.
+# Among a million correct counts, the probability of a false alarm is 1e-6.
 _RARE = 1e-12
-# Draws from each law, and from each law of a large vocabulary, in which few
-# tokens are drawn in another way than by one race.
+# Draws from each law, draws from each law of a large vocabulary, and the size
+# of that vocabulary. It tests the blocks of tokens in which `probs.draw` draws.
 _DRAWS, _FEWER, _LARGE = 2048, 1024, 64
-# Tokens of an ordinary one at most: all tuples of them are enumerated. And ways
-# to draw a family, above which it is not looked at.
+# Maximum number of tokens of a small vocabulary, and of ways to draw a family.
+# Families with more ways are skipped.
 _FEW, _WAYS = 6, 5000
 # A law of the next sibling sums to 1 but for the rounding of a float32 q.
 _SUM = 1e-5
-# Tuples whose laws a compiled call computes at once.
+# Number of tuples in a compiled call of `laws`.
 _CHUNK = 128
-# Below this probability an error counts as an absolute one.
+# Errors are relative to the probability, or to this if it is larger.
 _FLOOR = 1e-3
 
 
@@ -55,7 +55,7 @@ class _Family(NamedTuple):
   k: int
   tokens: np.ndarray  # [T, k] int32
   chance: np.ndarray  # [T]
-  steps: np.ndarray  # [T, k, V] what each sibling was drawn from; 0 for none
+  steps: np.ndarray  # [T, k, V] law of each sibling; zeros: none can be drawn
 
   def table(self, length: int | None = None) -> dict[tuple, float]:
     """Returns the chance of each tuple of the first `length` siblings."""
@@ -73,10 +73,10 @@ def check_proposal(
 
   Args:
     proposal: The proposal.
-    settings: Of these the vocabulary (with two more tokens, but 6 at most),
-      the number of cases (laws of each size), the dtype and the seed.
-    widths: Further numbers of siblings; those that exceed the vocabulary, or
-      have too many tuples, are left out.
+    settings: The vocabulary (two tokens are added, up to 6 in total), the
+      number of cases (laws of each size), the dtype and the seed are used.
+    widths: Further numbers of siblings. A number is left out if it exceeds the
+      vocabulary or has too many tuples.
   """
   sizes, errors, fault = set(), [0.0], ""
   for k, laws, count in _plan(settings, widths):
@@ -87,7 +87,7 @@ def check_proposal(
       sizes.add(k)
       faults = _faults(proposal, laws, families, count, settings, errors)
       fault = next(faults, "")
-    except Exception as error:  # whatever a stranger's functions raise
+    except Exception as error:  # a user's functions may raise anything
       fault = names.raised(error)
     if fault:
       break
@@ -99,8 +99,8 @@ def check_proposal(
 
 
 def _plan(settings, widths) -> list[tuple[int, np.ndarray, int]]:
-  """Returns k, laws [L, V] and how often to draw from each, smallest first."""
-  # Two tokens beside the siblings'.
+  """Returns triples: k, laws [L, V] and the number of draws from each law."""
+  # Two more tokens give the last siblings a choice.
   few = min((settings.vocabulary or 3) + 2, _FEW)
   ordinary = _laws(settings, few)
   sizes = [k for k in sorted({1, 2, 3, *widths}) if k <= few]
@@ -110,13 +110,13 @@ def _plan(settings, widths) -> list[tuple[int, np.ndarray, int]]:
   large = np.zeros((len(small), _LARGE), small.dtype)
   large[:, [2, 3, 40, _LARGE - 1]] = small
   plan.append((3, large, _FEWER))
-  if settings.dtype == np.float64:  # and once as a run draws
+  if settings.dtype == np.float64:  # a run draws in float32
     plan.append((2, ordinary.astype(np.float32), _DRAWS))
   return plan
 
 
 def _laws(settings, V) -> np.ndarray:
-  """[L, V] drafts' laws of all kinds, and flat ones: ties of everything."""
+  """Returns draft laws [L, V]: random, uniform, one-hot and rising."""
   drawn = cases.generate(settings.seed, settings.cases, V, 1)
   rising = np.arange(V) / np.arange(V).sum()
   laws = [*(case.q[0] for case in drawn), np.full(V, 1 / V), np.eye(V)[V - 1]]
@@ -127,7 +127,7 @@ def _family(proposal: Proposal, q: np.ndarray, k: int) -> _Family | None:
   """Enumerates `following`; None if there are too many ways to draw.
 
   Raises:
-    ValueError: It gives no laws.
+    ValueError: `following` returns an array that is not a law.
   """
   q = q.astype(float)
   q.setflags(write=False)
@@ -153,7 +153,7 @@ def _family(proposal: Proposal, q: np.ndarray, k: int) -> _Family | None:
 def _faults(
   proposal: Proposal, laws, families: list[_Family], count: int, settings, seen
 ) -> Iterator[str]:
-  """Yields what is wrong with families from laws [L, V], draws `count` each."""
+  """Yields the faults of families from laws [L, V], with `count` draws each."""
   for family in families:
     yield from _wrong_laws(proposal, family, settings.dtype, seen)
   drawn = _draw(proposal, laws, families[0].k, count, settings.seed)
@@ -164,9 +164,9 @@ def _faults(
 def _wrong_laws(
   proposal: Proposal, family: _Family, dtype, seen: list
 ) -> Iterator[str]:
-  """Yields what is wrong, and adds the errors of laws to `seen`.
+  """Yields the faults of `laws` and the fields; adds errors of laws to `seen`.
 
-  Only the first is asked for: what follows takes for granted that it is right.
+  Only the first fault counts: each check assumes that earlier checks passed.
   """
   k, q = family.k, words.row(family.q)
   for width in (k, k + 2):
@@ -229,14 +229,14 @@ def _compiled(proposal):
 
 
 def _written_out(proposal, family: _Family, width: int, dtype, rest=None):
-  """Returns the laws [T, k, V] by `laws`.
+  """Returns the laws [T, k, V] of all siblings, computed by `laws`.
 
   Args:
-    proposal: Whose they are.
+    proposal: The proposal.
     family: The tuples.
-    width: K; the siblings beyond k are not there.
-    dtype: Of the numbers.
-    rest: In place of the mass of q off the tokens.
+    width: K; siblings beyond k are absent.
+    dtype: The dtype of the inputs.
+    rest: Replaces the probability under q of tokens outside the tuple.
   """
   q, k = family.q, family.k
   more = ((0, 0), (0, width - k))
@@ -245,7 +245,7 @@ def _written_out(proposal, family: _Family, width: int, dtype, rest=None):
   held = (tokens[..., None] == np.arange(len(q))).any(axis=1)
   off = np.where(held, 0, q).sum(axis=1)
   off = off if rest is None else np.full_like(off, rest)
-  # Pieces are of one size, so that each K needs one program.
+  # All pieces have the same size, so that each K compiles a single program.
   scale, at = compiling.in_pieces(
     _compiled(proposal),
     _CHUNK,
@@ -277,7 +277,7 @@ def _draw(
   """Draws [L, S, k] from laws [L, V], under vmap and jit.
 
   Raises:
-    ValueError: They are no int32 [k].
+    ValueError: `draw` does not return int32 [k].
   """
   wrong = contract.drawn(proposal, k, laws.dtype, laws.shape[1])
   if wrong:
@@ -292,7 +292,7 @@ def _draw(
 
 
 def _wrong_draws(family: _Family, drawn: np.ndarray) -> Iterator[str]:
-  """Holds draws [S, k] against a family; yields what is wrong."""
+  """Compares draws [S, k] with a family; yields the faults."""
   S, V = len(drawn), len(family.q)
   what = f"draw(key, q, {family.k}) from q = {words.row(family.q)}"
   if (outside := (drawn != INVALID) & ((drawn < 0) | (drawn >= V))).any():

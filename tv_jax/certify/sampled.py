@@ -1,12 +1,11 @@
 """The test on sampled drafts, for trees with too many to enumerate.
 
-Only the drafts are drawn, by the proposal's own `draw`. Given a draft, the
-distribution of the accepted node and of the bonus token are known exactly, and
-so is the distribution of the output. Averaged over drafts it must be the
-target's within 5 standard errors: that of the first two tokens, and at every
-depth the mean of some functions of the next token, each less its mean under the
-target. A rule whose paths are not reached by `exact.coins_of` gets random coins
-instead, as many for each draft.
+Only the drafts are random; the proposal's `draw` draws them. Given a draft, the
+distribution of the accepted node and the bonus token is known exactly. Two
+averages over drafts must equal the target's within 5 standard errors: the
+distribution of the first two tokens, and at every depth the means of some
+functions of the next token. A rule with paths that `exact.coins_of` does not
+reach gets the same number of random coins instead.
 
 Axes: S drafts, E coins, N nodes, V vocabulary, F functions.
 """
@@ -25,18 +24,18 @@ from tv_jax.tree import ROOT, Tree
 
 SIGMAS, WORLDS = 5.0, 2
 _SIGNS = 4  # random functions
-_RISK = 0.05  # of a bound on the total variation, over all worlds
+_RISK = 0.05  # probability that a bound is wrong, over all worlds
 
 
 class Sample(NamedTuple):
   """A rule's output in one world, over sampled drafts."""
 
   sigmas: float  # the largest deviation in standard errors
-  bound: float  # of the total variation of the first two tokens, at 95 %
-  length: float
+  bound: float  # 95 % bound on the total variation of the first two tokens
+  length: float  # expected tokens of a cycle
   faults: tuple[str, ...]
-  law: np.ndarray  # [V, V] of the first two tokens
-  target: np.ndarray  # [V, V]
+  law: np.ndarray  # [V, V] distribution of the first two tokens
+  target: np.ndarray  # [V, V] the same under the target
 
 
 def estimate(
@@ -55,9 +54,9 @@ def estimate(
     tree: The tree.
     proposal: How siblings are drawn.
     world: The world.
-    dtype: In which the rule computes.
+    dtype: The rule's dtype.
     count: Number of drafts.
-    seed: Of the drafts.
+    seed: Seed of the drafts.
   """
   p, q = (rows.astype(dtype).astype(float) for rows in (world.p, world.q))
   drafts = drafts_lib.draw_drafts(tree, proposal, q.astype(dtype), count, seed)
@@ -67,8 +66,9 @@ def estimate(
   off = _surprise(tree, drafts, ends, p, q)
   error = law.std(axis=0, ddof=1).sum() / count**0.5
   distance = abs(law.mean(axis=0) - target).sum()
-  # An event too rare to be seen shows no variance: 5 times this allows for one
-  # that 15 draws in `count` would be expected to show.
+  # An event that was never drawn shows no variance. `rare / count` is added to
+  # the standard error, so an unseen event passes below a probability of
+  # 15 / count.
   sigmas = [
     np.abs(values.mean(axis=0) - mean)
     / (values.std(axis=0, ddof=1) / count**0.5 + rare / count)
@@ -123,7 +123,7 @@ def _ends(decide, tree, drafts, world, dtype):
 
 
 def _first_two(tree, drafts, ends, p):
-  """Returns the distribution of two tokens [S, V, V], and under p [V, V]."""
+  """Returns the distributions [S, V, V] of two tokens, and p's [V, V]."""
   V, draft = p.shape[1], np.arange(len(ends))
   after = p[below(0, np.arange(V), V) % len(p)]
   law = ends[:, ROOT, :, None] * after
@@ -137,10 +137,11 @@ def _first_two(tree, drafts, ends, p):
 
 
 def _surprise(tree, drafts, ends, p, q):
-  """Returns [S, D + 1, F] functions of the next token at each depth.
+  """Returns functions [S, D + 1, F] of the next token at each depth.
 
-  Less their means under the target. They are the sign of q - p, which finds a
-  wrong chance, the part of the draft in p + q, and random signs.
+  The functions are the sign of q - p, which detects a wrong acceptance
+  probability, the ratio q / (p + q), and random signs. The mean under the
+  target is subtracted from each.
   """
   rng = np.random.default_rng(0)
   signs = rng.choice([-1.0, 1.0], size=(*p.shape, _SIGNS))

@@ -2,7 +2,7 @@
 
 The target has a small vocabulary, so the exact probability of every sequence of
 K tokens after each of P prompts is known. Two statistics compare samples with
-it. Both hold at any number of samples, so a user may look after each one.
+it. Both hold at any number of samples, so a user may look after each sample.
 
 - `wealth` rejects. It is the value of a bet against the exact distribution.
   The expected value is 1, so the probability that it ever reaches 1 / alpha is
@@ -29,8 +29,8 @@ from tv_jax import probs
 from tv_jax.edge import checks, reading
 from tv_jax.models import Model
 
-# Maximum number of sequences after all prompts together, and the number after
-# one prompt that the default K gives.
+# Maximum number of sequences after all prompts together; and after a single
+# prompt if K is the default.
 MOST, USUAL = 1 << 17, 256
 # Total variations of the engines that the mixture bets on.
 DISTANCES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
@@ -160,7 +160,7 @@ def wealth(law: np.ndarray, which, codes) -> np.ndarray:
 
 
 def _earlier(labels: np.ndarray) -> np.ndarray:
-  """Returns for each label how many equal ones come before it."""
+  """Returns the number of earlier equal labels, for each label."""
   order = np.argsort(labels, kind="stable")
   starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
   sizes = np.diff(starts, append=len(labels))
@@ -195,7 +195,7 @@ def upper_bound(
 
 
 def worst(law: np.ndarray, counts: np.ndarray) -> Worst:
-  """Finds the prefix whose count is farthest off, in standard errors."""
+  """Finds the prefix with the largest deviation in standard errors."""
   candidates = []
   for k in range(1, law.ndim):
     seen, chance = _prefixes(counts, k), _prefixes(law, k)

@@ -1,4 +1,4 @@
-"""Tokens and laws as they are printed: token 0 is a, 1 is b, and so on."""
+"""Prints tokens and laws: token 0 is a, 1 is b, and so on."""
 
 import itertools
 from collections.abc import Iterator
@@ -16,17 +16,17 @@ def name(token) -> str:
 
 
 def word(path) -> str:
-  """Writes tokens in a row."""
+  """Writes a path of tokens as a word."""
   return repr("".join(name(int(token)) for token in path))
 
 
 def siblings(drawn) -> str:
-  """Writes tokens that were drawn one after the other."""
+  """Writes siblings, in the order of their draws."""
   return f"({', '.join(name(int(token)) for token in drawn)})"
 
 
 def row(law) -> str:
-  """Writes a law; of a long one, what is not 0."""
+  """Writes a law; only the nonzero entries if it is long."""
   if len(law) > 8:
     some = np.flatnonzero(law)
     return "{" + ", ".join(f"{name(t)}: {law[t]:.6g}" for t in some) + "}"
@@ -39,7 +39,7 @@ def numbers(values) -> str:
 
 
 def paths(V: int, length: int, worst) -> Iterator[tuple[int, ...]]:
-  """Yields all shorter texts, or if they are many, those that begin `worst`."""
+  """Yields all paths shorter than `length`, or prefixes of `worst` if many."""
   few = V ** (length - 1) <= 32
   for size in range(length):
     every = itertools.product(range(V), repeat=size)
@@ -47,7 +47,7 @@ def paths(V: int, length: int, worst) -> Iterator[tuple[int, ...]]:
 
 
 def laws(path, p, q) -> str:
-  """Writes both laws after some tokens."""
+  """Writes the target's and the draft's law after a path."""
   return f"  after {word(path):6} p = {row(p)}   q = {row(q)}"
 
 
@@ -60,7 +60,7 @@ def begins(path, chance: float, wanted: float) -> str:
 
 
 def table(rows) -> str:
-  """Writes rows of texts, of which the first is the heading, in columns."""
+  """Writes rows of texts in columns; the first row is the heading."""
   rows = [*map(tuple, rows)]
   widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
   rows.insert(1, tuple("-" * width for width in widths))
