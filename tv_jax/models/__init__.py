@@ -1,4 +1,4 @@
-"""Language models and the drafts on their features: load, run, save."""
+"""Loads, runs and saves language models and drafts that read features."""
 
 from tv_jax.models.borrowed import check_vocabularies
 from tv_jax.models.cache import Cache, compact

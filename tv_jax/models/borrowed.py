@@ -1,10 +1,10 @@
-"""What a draft takes from its target: the embedding, and the unembedding.
+"""Parameters that a draft takes from its target: embedding and unembedding.
 
-Some drafts have one or both of their own. A draft may know few of the target's
-tokens (`draft_vocab_size`): most of a small draft's time is its unembedding's.
-Which they are is in its checkpoint as in EAGLE-3's: token i of the draft is
-token i + d2t[i] of the target. What it does not know has chance 0 in its law,
-so that verification stays exact.
+Some drafts store one or both themselves. A draft may know only some of the
+target's tokens (`draft_vocab_size`), because a small draft spends most of its
+time in the unembedding. Its checkpoint lists them as EAGLE-3's do: token i of
+the draft is token i + d2t[i] of the target. All other tokens have probability 0
+in the draft, so verification stays exact.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ OFFSETS, FLAGS = "d2t", "t2d"
 
 
 def check_vocabularies(target: Config, draft: Config) -> None:
-  """Refuses a draft whose vocabulary is not as large as the target's."""
+  """Raises ValueError if the draft and target vocabularies differ in size."""
   if target.vocab_size != draft.vocab_size:
     raise ValueError(
       f"the draft's vocabulary of {draft.vocab_size} is not the target's of "
@@ -32,7 +32,7 @@ def check_vocabularies(target: Config, draft: Config) -> None:
 
 
 def check_family(config: Config, known: Collection[str], what: str) -> None:
-  """Refuses families of which no such drafts are known."""
+  """Raises ValueError for a model of a family that is not `known`."""
   if config.model_type not in known:
     raise ValueError(
       f"{what} of model_type={config.model_type!r} is not supported, only"
@@ -41,7 +41,10 @@ def check_family(config: Config, known: Collection[str], what: str) -> None:
 
 
 def fitted(config: Config, target: Config, where) -> Config:
-  """Returns a draft's configuration with what it takes from its target's."""
+  """Returns a draft's configuration with its target's dtype and tying.
+
+  Raises ValueError if the draft's vocabulary or width differ.
+  """
   check_vocabularies(target, config)
   if config.hidden_size != target.hidden_size:
     raise ValueError(
@@ -58,8 +61,8 @@ def fitted(config: Config, target: Config, where) -> Config:
 def wrong_layers(
   layers: Sequence[int], target: Config, *, least: int
 ) -> str | None:
-  """Says what is wrong with the layers of its target that a draft reads."""
-  # What comes out of the last one is not what published drafts learnt from.
+  """Returns an error message if a draft cannot read these target layers."""
+  # Published drafts were not trained on the output of the last layer.
   last = target.num_hidden_layers - 2
   ordered = [*layers] == sorted({*layers}) and len(layers) >= least
   if ordered and layers[-1] <= last:
@@ -73,15 +76,15 @@ def wrong_layers(
 def known_tokens(
   tensors: dict[str, StoredTensor], config: Config
 ) -> tuple[np.ndarray | None, list[str]]:
-  """Takes the tokens [U] that a draft knows out of a checkpoint's tensors.
+  """Takes the tokens that a draft knows out of a checkpoint's tensors.
 
   Returns:
-    The target's numbers of these tokens, None if it knows all; and what is
-    wrong.
+    The target's ids of these tokens [U], or None if the draft knows all; and a
+    list of faults.
   """
   offsets, flags = tensors.pop(OFFSETS, None), tensors.pop(FLAGS, None)
   U, V = config.draft_vocab_size, config.vocab_size
-  if U is None:  # then published heads have a 0 for each token, unread
+  if U is None:  # published heads that know all tokens store zeros
     zeros = offsets is None or (
       offsets.shape == (V,) and not offsets.read().any()
     )
@@ -101,12 +104,12 @@ def known_tokens(
 def params(
   target: Model, tokens: np.ndarray | None, without: Collection[str] = ()
 ) -> dict:
-  """Returns what a draft that knows these tokens uses of its target.
+  """Returns the parameters that a draft takes from its target.
 
   Args:
     target: The target.
-    tokens: As `known_tokens` returns them.
-    without: Of `OF_TARGET`, those that the draft has itself.
+    tokens: The tokens that the draft knows, as `known_tokens` returns them.
+    without: Names among `OF_TARGET` that the draft stores itself.
   """
   theirs = target.params
   taken = {
@@ -117,7 +120,7 @@ def params(
   U, V = len(tokens), target.config.vocab_size
   place = np.full(V, U, np.int32)
   place[tokens] = np.arange(U)
-  everywhere = sharding.placement((), target.mesh)  # few: they are not split
+  everywhere = sharding.placement((), target.mesh)  # small, so not split
   if "unembedding" not in without:
     matrix = theirs.get("unembedding", theirs["embedding"])
     taken["unembedding"] = jax.device_put(matrix[tokens], everywhere)
@@ -125,7 +128,7 @@ def params(
 
 
 def offsets(config: Config, params: dict) -> dict[str, np.ndarray]:
-  """Returns the tensor that says which tokens a draft knows, if not all."""
+  """Returns the tensor that lists the tokens a draft knows, if not all."""
   if (U := config.draft_vocab_size) is None:
     return {}
   tokens = np.argsort(np.asarray(params["place"]), kind="stable")[:U]

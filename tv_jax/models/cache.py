@@ -1,12 +1,12 @@
-"""The keys and values of what was processed, preallocated.
+"""Preallocated keys and values of the processed tokens.
 
-Each layer has its own two arrays, and rows are laid out [B, G, S, C]: with
-layers stacked, or S before G, a compiled step copies or transposes caches
-instead of updating them in place. Donate the cache to whatever is jitted.
+Each layer has two arrays [B, G, S, C]. If layers were stacked, or S came
+before G, a compiled step would copy or transpose caches instead of updating
+them in place. Donate the cache to jitted functions.
 
-Slots from `length` on hold leftovers. They are written before they are read:
-a mask never shows them. Nothing checks that length + T <= S, where an update
-would be moved back over earlier rows: choose S for the longest row.
+Slots from `length` on hold old rows, which the mask hides until they are
+overwritten. Nothing checks that length + T <= S: XLA would move a longer update
+back over earlier rows. So choose S for the longest row.
 """
 
 import dataclasses
@@ -25,9 +25,9 @@ class Cache:
 
   Attributes:
     keys: One array per layer.
-    values: Likewise.
-    length: The slot that the next row of a batch row goes to. To forget what
-      was written, put back a smaller one with `dataclasses.replace`.
+    values: One array per layer.
+    length: Number of filled slots in each batch row. To drop the last slots,
+      make it smaller with `dataclasses.replace`.
   """
 
   keys: tuple[jax.Array, ...]  # L x [B, G, S, C]
@@ -36,16 +36,16 @@ class Cache:
 
   @property
   def slots(self) -> int:
-    """S."""
+    """S, the number of slots."""
     return self.keys[0].shape[2]
 
 
 def empty(config: Config, batch: int, length: int) -> Cache:
-  """A cache of `length` slots for `batch` rows, nothing in it yet."""
+  """Returns an empty cache of `length` slots for `batch` rows."""
   shape = (batch, config.num_key_value_heads, length, config.head_dim)
 
   def layers():
-    # Each its own buffer, so that all can be donated.
+    # Separate buffers, so that all can be donated.
     return tuple(
       jnp.zeros(shape, config.dtype) for _ in range(config.num_hidden_layers)
     )
@@ -56,7 +56,7 @@ def empty(config: Config, batch: int, length: int) -> Cache:
 
 
 def write(buffer: jax.Array, rows: jax.Array, start: jax.Array) -> jax.Array:
-  """Puts `rows` [B, G, T, C] into `buffer` [B, G, S, C] from slot `start`."""
+  """Writes `rows` [B, G, T, C] to `buffer` [B, G, S, C] from slot `start`."""
 
   def row(buffer, rows, start):
     return lax.dynamic_update_slice(buffer, rows, (0, start, 0))
@@ -75,11 +75,12 @@ def write(buffer: jax.Array, rows: jax.Array, start: jax.Array) -> jax.Array:
     return jax.vmap(row)(buffer, rows, start)
   if rows.shape[2] > 1:  # vmap would make it a scatter
     return at_once(buffer, rows, start)
-  # A single row on a CPU: as a slice it is fused with each of its two readers,
-  # and the buffer copied whole four times. A scatter is left alone, and these
-  # indices keep it one. With weights of SmolLM2's shape and 2048 slots a pass
-  # over one token takes 71 ms instead of 191 (two cores that others used too;
-  # the least of nine, in turn); with 512 slots the difference is noise.
+  # A single row on a CPU: XLA would fuse a slice update with its two readers
+  # and copy the whole buffer four times. It does not fuse a scatter, and these
+  # indices keep it from turning the scatter into a slice update. With weights
+  # of SmolLM2's shape and 2048 slots, a pass over one token takes 71 ms instead
+  # of 191 (least of nine runs in alternation, on two shared cores); with 512
+  # slots the difference is noise.
   return lax.platform_dependent(
     buffer, rows, start, cpu=by_head, default=at_once
   )
@@ -88,17 +89,17 @@ def write(buffer: jax.Array, rows: jax.Array, start: jax.Array) -> jax.Array:
 def compact(
   cache: Cache, start: jax.Array, nodes: jax.Array, count: jax.Array
 ) -> Cache:
-  """Keeps one path of a tree, and forgets the rest of it.
+  """Keeps one path of a tree and drops all other nodes.
 
-  With start = 7 and nodes = [0, 2, 5, 0], count = 3, the rows in slots
-  7 + [0, 2, 5] go to slots 7, 8, 9 and the length becomes 10. What the fourth
-  entry names is moved too, but lies beyond the length.
+  With start = 7, nodes = [0, 2, 5, 0] and count = 3, the rows in slots
+  7 + [0, 2, 5] move to slots 7, 8, 9, and the length becomes 10. The row of the
+  fourth entry moves too, but lies beyond the length.
 
   Args:
-    cache: In which node n of the tree is in slot start + n.
-    start: [B] the slot of each row's root.
-    nodes: [B, D + 1] the nodes to keep, from the root down.
-    count: [B] how many of them to keep.
+    cache: A cache with node n of the tree in slot start + n.
+    start: [B] Slot of each row's root.
+    nodes: [B, D + 1] The nodes to keep, from the root down.
+    count: [B] Number of nodes to keep.
 
   Returns:
     The cache of length start + count.
@@ -110,8 +111,8 @@ def compact(
       buffer, slots[:, None, :, None], axis=2, mode="clip"
     )
 
-  # Gathered into one array, which is as few kernels as there may be: a GPU
-  # takes longer to start one than to move a path's rows.
+  # Gathered into one array to start few kernels: a GPU takes longer to start a
+  # kernel than to move a path's rows.
   buffers = (*cache.keys, *cache.values)
   rows = lax.optimization_barrier(jnp.stack([*map(kept, buffers)]))
   moved = [write(*pair, start) for pair in zip(buffers, rows, strict=True)]

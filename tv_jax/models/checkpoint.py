@@ -2,8 +2,8 @@
 
   python -m tv_jax.models.checkpoint convert SRC DST [--revision COMMIT]
 
-SRC is a directory or a repository on the hub. It needs PyTorch: the parity
-extra.
+SRC is a directory or a repository on the hub. The command needs PyTorch, which
+the parity extra installs.
 """
 
 import argparse
@@ -23,8 +23,8 @@ def convert(source, destination, revision: str | None = None) -> None:
 
   Args:
     source: A directory or repository with .bin files.
-    destination: A directory, made if need be.
-    revision: Of a repository: a commit.
+    destination: The directory to write; it may exist.
+    revision: The repository's commit.
   """
   source = storage.resolve(source, revision, ["*.bin", "*.model"])
   paths = storage.shards(source, SINGLE)
@@ -44,7 +44,7 @@ def convert(source, destination, revision: str | None = None) -> None:
   for path in paths:
     tensors = torch.load(path, map_location="cpu", weights_only=True)
     name = path.name.replace("pytorch_", "").replace(".bin", ".safetensors")
-    # Cloned: tied tensors share memory, which safetensors refuses.
+    # Cloned, because safetensors refuses tensors that share memory (tied).
     save_file(
       {key: value.clone().contiguous() for key, value in tensors.items()},
       destination / name,
@@ -53,7 +53,7 @@ def convert(source, destination, revision: str | None = None) -> None:
     disk.readable(destination / name)
     size += sum(value.nbytes for value in tensors.values())
     files |= dict.fromkeys(tensors, name)
-  if len(paths) > 1:  # transformers finds shards by their index alone
+  if len(paths) > 1:  # transformers finds shards only by their index
     index = {"metadata": {"total_size": size}, "weight_map": files}
     text = json.dumps(index, indent=2, sort_keys=True) + "\n"
     (destination / f"{storage.SINGLE}.index.json").write_text(text)

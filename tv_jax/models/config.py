@@ -1,9 +1,8 @@
-"""A model's shape and constants, read from and written as config.json.
+"""A model's shape and constants, read from config.json and written to it.
 
-No constant has a default of our own. An attribute that is missing, or null, has
-the format's default. Attributes younger than the first Llama checkpoints
-(`rope_theta`, `num_key_value_heads`, `head_dim`, ...) then have the value that
-every model had before.
+An attribute that is missing or null has the format's default. For attributes
+younger than the first Llama checkpoints (`rope_theta`, `num_key_value_heads`,
+`head_dim`, ...) that is the value that every earlier model had.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tv_jax.edge.reading import brief
 from tv_jax.models import rope
 from tv_jax.models.families import FAMILIES
 
-# Attributes that do not change what the model computes.
+# Attributes that do not change the model's output.
 HARMLESS = frozenset(
   {
     "_name_or_path",
@@ -62,11 +61,11 @@ OPTIONAL = {
   "num_key_value_heads": _COUNT,
   "head_dim": _COUNT,
   "tie_word_embeddings": checks.boolean,
-  # Of drafts: see borrowed.py.
+  # For drafts: see borrowed.py.
   "draft_vocab_size": _COUNT,
   "shares_embedding": checks.boolean,
 }
-# Read by other means than a check.
+# Attributes that `_from_dict` and rope.py read.
 _OTHERS = {"bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype"}
 _OTHERS |= {"dtype", "rope_theta", "rope_scaling", "rope_parameters"}
 
@@ -75,19 +74,19 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Block:
-  """Of a draft that drafts all levels in one pass: see dspark.py."""
+  """Settings of a draft that drafts all levels in one pass: see dspark.py."""
 
-  size: int  # K: its rows, and how many levels it can draft
-  mask: int  # the token that stands for those to come
-  rank: int  # M, of its Markov head; 0: it has none
-  head: str | None  # the kind of that
-  confidence: bool  # whether it says how sure it is of each level
-  sees_token: bool  # whether it looks at the token before for that
+  size: int  # K, rows of a block: the most levels that the draft can draft
+  mask: int  # the token that stands for each unknown token
+  rank: int  # M, rank of the Markov head; 0: no Markov head
+  head: str | None  # kind of the Markov head
+  confidence: bool  # whether there is a confidence head
+  sees_token: bool  # whether the confidence head also reads the token
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-  """A model's shape and constants, under Hugging Face's own names."""
+  """A model's shape and constants, under Hugging Face's names."""
 
   vocab_size: int  # V
   hidden_size: int  # E
@@ -106,30 +105,30 @@ class Config:
   eos_token_id: tuple[int, ...]
   pad_token_id: int | None
   model_type: str = "llama"
-  draft_vocab_size: int | None = None  # U: tokens that a draft knows, if few
+  draft_vocab_size: int | None = None  # U: tokens a draft knows, if not all
   shares_embedding: bool = False  # whether a draft uses its target's
-  # Of a draft: the target's layers whose outputs it reads side by side, as of
-  # `Decoder.outputs`; none: it reads what comes out of the final norm.
+  # For a draft: the target's layers that the draft reads (`Decoder.outputs`).
+  # If empty, the draft reads the output of the target's final norm.
   target_layers: tuple[int, ...] = ()
-  norm_before_residual: bool = False  # of an EAGLE-3 head: see eagle3.py
+  norm_before_residual: bool = False  # for an EAGLE-3 head: see eagle3.py
   block: Block | None = None
 
   @property
   def heads_per_group(self) -> int:
-    """R = H / G: query heads that share one key and value head."""
+    """R = H / G: query heads per key and value head."""
     return self.num_attention_heads // self.num_key_value_heads
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class DraftFormat:
-  """What config.json says of a kind of draft beside what its family's says.
+  """The part of config.json that is specific to a kind of draft.
 
   Attributes:
-    name: What errors call it.
+    name: Name in error messages.
     architectures: Classes that the file may name in place of the family's.
-    required: Attributes that must be there, and what each must be.
-    optional: Those that may be there.
-    fields: Makes fields of `Config` of those that are.
+    required: Required attributes, each with a check.
+    optional: Optional attributes, each with a check.
+    fields: Makes fields of `Config` from the checked attributes.
   """
 
   name: str
@@ -146,14 +145,14 @@ def from_dict(
 
   Args:
     raw: The parsed file.
-    where: What errors call it.
-    draft: What more there may be in a draft's.
+    where: Name of the file in error messages.
+    draft: The additional attributes of a draft's file.
 
   Returns:
     The configuration.
 
   Raises:
-    ValueError: What is missing, unknown or unsupported, by name.
+    ValueError: If an attribute is missing, unknown or unsupported.
   """
   try:
     return _from_dict(raw, draft)
@@ -181,7 +180,7 @@ def _from_dict(raw: dict, draft: DraftFormat | None) -> Config:
   token = checks.integer(0, values["vocab_size"] - 1)
   ends = present.get("eos_token_id", [])
   ends = ends if isinstance(ends, list) else [ends]
-  if raw.get("pad_token_id") == -1:  # some of the first have it for none
+  if raw.get("pad_token_id") == -1:  # some early models have -1 for none
     del present["pad_token_id"]
   tokens: dict[str, Any] = {
     name: token(present[name], name) if name in present else None
@@ -202,10 +201,10 @@ def _from_dict(raw: dict, draft: DraftFormat | None) -> Config:
 
 
 def _foreign(raw, family, draft):
-  """Yields a line for each attribute that no model of the family has."""
+  """Yields a line for each unknown or unsupported attribute."""
   classes = [family.architecture, *(draft.architectures if draft else ())]
   for name, value in family.fixed.items():
-    # A switch that is missing is off.
+    # A missing switch is off.
     got = raw.get(name, False) if value is False else raw.get(name)
     if got != value:
       yield f"{name}={brief(got)} is not supported, only {value!r}"
@@ -227,7 +226,7 @@ def _foreign(raw, family, draft):
 
 
 def _with_defaults(values: dict[str, Any]) -> dict[str, Any]:
-  """Adds what the file may leave out; refuses sizes that heads do not fit."""
+  """Adds defaults of optional attributes; refuses sizes that do not fit."""
   heads, width = values["num_attention_heads"], values["hidden_size"]
   groups = values.get("num_key_value_heads", heads)
   if "head_dim" not in values and width % heads:
@@ -249,7 +248,7 @@ def _with_defaults(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def to_dict(config: Config) -> dict:
-  """Returns a config.json's contents, in a spelling that all versions read."""
+  """Returns the contents of a config.json for any version of transformers."""
   family, raw = FAMILIES[config.model_type], dataclasses.asdict(config)
   for name in ("target_layers", "norm_before_residual", "block"):
     del raw[name]

@@ -1,19 +1,19 @@
-"""The decoder of Llama (Touvron et al. 2023), and of what varies it, in Linen.
+"""The decoder of Llama (Touvron et al. 2023) and its variants, in Linen.
 
-The caller gives positions and an additive mask, so a prompt, one token, a
-level of a tree and a whole tree are the same call. The cache goes in and
-comes out.
+The caller gives positions and an additive mask. So the same call processes a
+prompt, a token, a level of a tree or a whole tree. It takes the cache and
+returns the updated cache.
 
 B batch, T query length, S cache length, V vocabulary, U tokens that a draft
 knows, E embedding, F columns of the MLP, H query heads, G key and value heads,
-R = H / G query heads of one of those, P = R + 2 projections of one of those
-(its queries, its key, its value), C channels of a head; J what a draft reads
-of each token.
+R = H / G query heads per key head, P = R + 2 projections per key head (R
+queries, a key, a value), C channels of a head, J width of the target features
+that a draft reads.
 
 Kernels are [out, in] and embeddings [V, E], as in checkpoints. The rows of
-`qkv` are [G, P, C] and those of `gate_up` are [F, 2], so that both can be split
-over devices. Norms, rotations, attention weights and logits are computed in
-float32 whatever the dtype of the weights.
+`qkv` are [G, P, C] and the rows of `gate_up` are [F, 2], so that both can be
+split over devices. Norms, rotations, attention weights and logits are computed
+in float32 whatever the dtype of the weights.
 """
 
 import functools
@@ -28,13 +28,13 @@ from tv_jax.models import families, layout, products, rope, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
 
-INPUT = -1  # among layers' numbers: the embedding, which the first one reads
-# Parameters that a draft may have of its target.
+INPUT = -1  # in the place of a layer's index: the embedding, input of layer 0
+# Parameters that a draft may take from its target.
 OF_TARGET = ("embedding", "unembedding", "place")
 
 
 def weights(*axes: str | None) -> nn.initializers.Initializer:
-  """Returns an initialiser of weights whose axes have these logical names."""
+  """Returns an initialiser for weights with these logical axis names."""
   return nn.with_logical_partitioning(nn.initializers.normal(0.02), axes)
 
 
@@ -43,7 +43,7 @@ class Dense(nn.Module):
 
   Attributes:
     config: The model's configuration.
-    mesh: The devices that the model is split over, if more than one.
+    mesh: The mesh that splits the model, or None for one device.
     features: Size of the output.
     axes: Logical axes of the kernel [out, in].
     bias: Whether a bias is added.
@@ -77,7 +77,7 @@ class RMSNorm(nn.Module):
 
   @nn.compact
   def __call__(self, x: jax.Array) -> jax.Array:
-    """Returns x [.., E] normalised."""
+    """Returns the normalised x [.., E]."""
     ones = nn.with_logical_partitioning(nn.initializers.ones, (None,))
     dtype = jnp.dtype(self.config.dtype)
     scale = self.param("scale", ones, x.shape[-1:], dtype, unbox=True)
@@ -101,9 +101,9 @@ def embedding(module: nn.Module) -> jax.Array:
 
 
 def unembed(module: nn.Module, table, features: jax.Array) -> jax.Array:
-  """Returns logits [B, T, V] in float32, by the embedding if that is tied.
+  """Returns logits [B, T, V] in float32, with the embedding if it is tied.
 
-  A draft that knows few tokens gives all others -inf.
+  A draft with fewer known tokens gives all other tokens -inf.
   """
   config, dtype = module.config, jnp.dtype(module.config.dtype)
   if U := config.draft_vocab_size:
@@ -120,20 +120,20 @@ def unembed(module: nn.Module, table, features: jax.Array) -> jax.Array:
 
 
 def no_places(key, size: int) -> nn.LogicallyPartitioned:
-  """Initialises where a draft's tokens are among its target's."""
+  """Initialises each token's index among the tokens that a draft knows."""
   del key
   return nn.LogicallyPartitioned(jnp.zeros(size, jnp.int32), (None,))
 
 
 def spread(known: jax.Array, place: jax.Array, rest: float) -> jax.Array:
-  """Returns [.., V] of [.., U] that a draft knows; all others get `rest`."""
+  """Spreads values [.., U] of known tokens to [.., V]; others get `rest`."""
   others = jnp.full((*known.shape[:-1], 1), rest)
   whole = jnp.concatenate([known, others], axis=-1)
   return jnp.take(whole, place, axis=-1, mode="clip")
 
 
 def rotation(config: Config, positions: jax.Array) -> jax.Array:
-  """Returns what `rope.rotate` needs to know of `positions` [B, T]."""
+  """Returns the rotation of `positions` [B, T] for `rope.rotate`."""
   frequency = rope.frequencies(
     config.rope_theta, config.head_dim, config.rope_scaling
   )
@@ -141,7 +141,7 @@ def rotation(config: Config, positions: jax.Array) -> jax.Array:
 
 
 def example(config: Config, features: int = 0, places: int = 1) -> tuple:
-  """Returns the inputs of a pass over one token, which may have features."""
+  """Returns the inputs of a pass over one token, with features if any."""
   token = jnp.zeros([1, 1], jnp.int32)
   beside = [jnp.zeros([1, 1, features], config.dtype)] if features else []
   positions, mask = jnp.zeros([1, places], jnp.int32), jnp.zeros([1, 1, places])
@@ -154,8 +154,9 @@ def attend(
 ) -> jax.Array:
   """Attends with `queries` [B, T, G, R, C] to all slots of the cache."""
   B, T, G, R, C = queries.shape
-  # One plain batched product each: given more axes, XLA transposes the cache.
-  # T before R, or XLA finds no tiles where T is not a power of two. Q = T R.
+  # Each einsum is a plain batched product: with more axes, XLA transposes the
+  # cache. T stands before R because XLA otherwise finds no tiles if T is not a
+  # power of two. Q = T R.
   queries = queries.swapaxes(1, 2).reshape(B, G, T * R, C)
   scores = jnp.einsum(
     "BGQC,BGSC->BGQS", queries, keys, preferred_element_type=jnp.float32
@@ -168,12 +169,12 @@ def attend(
 
 
 class Layer(nn.Module):
-  """Attention and MLP, each added to its own input.
+  """Attention and MLP, each with a residual connection.
 
   Attributes:
-    config: The model's.
-    mesh: The devices that it is split over, if more than one.
-    attention_norm: Whether the attention's input is normalised first.
+    config: The model's configuration.
+    mesh: The mesh that splits the model, or None for one device.
+    attention_norm: Whether the attention's input is normalised.
   """
 
   config: Config
@@ -186,9 +187,9 @@ class Layer(nn.Module):
   ):
     """Returns x [B, T, E] and the layer's keys and values.
 
-    The attention reads `inputs` [B, T, 2 E] in the place of x, if they are
-    given. What is `beside` the T tokens, [B, .., E], is seen by them and sees
-    nothing: rows before theirs of which there are keys and values alone.
+    If `inputs` [B, T, 2 E] are given, the attention reads them instead of x.
+    If `beside` [B, .., E] is given, its rows get only keys and values, in the
+    slots before the T tokens, which attend to them.
     """
     config, family = self.config, families.FAMILIES[self.config.model_type]
     E, F = config.hidden_size, config.intermediate_size
@@ -230,13 +231,13 @@ class Layer(nn.Module):
 
 
 class NormHeads(nn.Module):
-  """Normalises queries and keys, head by head, as Qwen3 does."""
+  """Normalises the queries and keys of each head, as Qwen3 does."""
 
   config: Config
 
   @nn.compact
   def __call__(self, qkv: jax.Array) -> jax.Array:
-    """Returns `qkv` [B, T, G, P, C] with its queries and keys normalised."""
+    """Returns `qkv` [B, T, G, P, C] with normalised queries and keys."""
     C, R = qkv.shape[-1:], self.config.heads_per_group
     ones = nn.with_logical_partitioning(nn.initializers.ones, (None,))
     query, key = (
@@ -254,21 +255,21 @@ _TracedOnce = nn.jit(Layer)
 
 
 def layer(module: nn.Module, name: str, attention_norm: bool = True) -> Layer:
-  """Returns a layer of `module`, which calls this."""
-  # Lifted, it would draw other initial weights.
+  """Returns a layer of `module`; only for calls by `module` itself."""
+  # nn.jit would draw other initial weights.
   kind = Layer if module.is_initializing() else _TracedOnce
   return kind(module.config, module.mesh, attention_norm, name=name)
 
 
 class Decoder(nn.Module):
-  """The model.
+  """The language model.
 
   Attributes:
-    config: Its shape and constants.
-    mesh: The devices that it is split over, if more than one.
-    outputs: Of which layers the outputs are the features, side by side: 0 is
-      the first layer, `INPUT` what goes into it. Without any they are what
-      comes out of the final norm. A target of a draft that reads these is
+    config: The model's shape and constants.
+    mesh: The mesh that splits the model, or None for one device.
+    outputs: Indices of the layers whose outputs are concatenated as features;
+      `INPUT` stands for the embedding. If empty, the features are the output
+      of the final norm. The target of a draft that reads layers is
       `module.clone(outputs=draft.config.target_layers)`.
   """
 
@@ -291,11 +292,11 @@ class Decoder(nn.Module):
       tokens: [B, T] int32.
       positions: [B, T] int32.
       mask: [B, T, S] float32, added to the attention's scores.
-      cache: Their keys and values are written to it from its length on.
+      cache: The cache; the pass appends the tokens' keys and values.
 
     Returns:
-      Logits [B, T, V] float32, features [B, T, E] (after the final norm, or E
-      for each of `outputs`), and the cache, longer by T.
+      Logits [B, T, V] float32, features [B, T, E] (wider with several
+      `outputs`), and the cache, longer by T.
     """
     table = embedding(self)
     with jax.named_scope("embed"):
@@ -324,10 +325,10 @@ class Decoder(nn.Module):
 
   @property
   def draft_config(self) -> dict:
-    """Returns what config.json says of a kind of draft besides."""
+    """Returns additional attributes of config.json, as drafts have: none."""
     return {}
 
   @property
   def of_target(self) -> tuple[str, ...]:
-    """Returns the parameters that it has of its target, if it is a draft."""
+    """Returns the parameters that it takes from a target, if it is a draft."""
     return OF_TARGET if self.config.shares_embedding else ()

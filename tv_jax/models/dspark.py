@@ -1,11 +1,11 @@
 """DSpark and DFlash: a draft of all levels in one pass, in Linen.
 
-As published for Qwen3 by deepseek-ai/DeepSpec (MIT). A pass is over a block:
-the last committed token, and a mask in the place of each that is to come. Its
-rows see each other and what the target has processed: in every layer the keys
-and values of what is made of the target's features. The output at place k says
-what may come after a token at depth k; a Markov head adds what that token
-itself says of the next one. DFlash is the same without such a head.
+As published for Qwen3 by deepseek-ai/DeepSpec (MIT). A pass processes a block:
+the last committed token, then a mask token for each unknown token. Its rows
+attend to each other and to the tokens that the target has processed: each layer
+computes keys and values from the target's features. The output at place k gives
+the logits of the token after depth k. A Markov head adds a bias that depends on
+the token at depth k. DFlash has no Markov head.
 
 Letters as in decoder.py, and M rank of the Markov head, K rows of a block.
 """
@@ -29,17 +29,17 @@ HEADS = ("vanilla", "gated", "rnn")
 
 
 def block_of(config: Config) -> Block:
-  """Returns what a draft of one pass has in its configuration."""
+  """Returns the block settings of a draft's configuration."""
   assert config.block is not None
   return config.block
 
 
 class DSpark(nn.Module):
-  """The draft. `embedding` and `unembedding` are the target's own.
+  """The draft. `embedding` and `unembedding` are the target's.
 
   Attributes:
-    config: Its shape, with a `block`.
-    mesh: The devices that it is split over, if more than one.
+    config: The draft's shape, with a `block`.
+    mesh: The mesh that splits the draft, or None for one device.
   """
 
   config: Config
@@ -48,7 +48,7 @@ class DSpark(nn.Module):
   layout = layout.DSPARK
 
   def setup(self):
-    """Names what `after` reads."""
+    """Names the Markov head, which `after` calls."""
     self.markov = Markov(self.config, self.mesh)
 
   @nn.compact
@@ -60,20 +60,20 @@ class DSpark(nn.Module):
     mask: jax.Array,
     cache: Cache,
   ) -> tuple[jax.Array, jax.Array, Cache]:
-    """Reads T tokens' features, and drafts after a block of K tokens.
+    """Reads the features of T tokens, and drafts after a block of K tokens.
 
     Args:
-      tokens: [B, K] int32, the block; K = 0 to read alone.
-      features: [B, T, J] the target's.
-      positions: [B, T + K] int32, of those and of these.
+      tokens: [B, K] int32, the block. With K = 0 only the features are read.
+      features: [B, T, J] The target's features.
+      positions: [B, T + K] int32, of the T tokens and then of the block.
       mask: [B, 1, S] float32, added to the attention's scores of all K rows.
-      cache: Keys and values of the T rows, and of the K behind them, are
-        written to it from its length on.
+      cache: The draft's cache; the pass appends the keys and values of the T
+        tokens and then of the block.
 
     Returns:
-      Logits [B, K, V] float32 of the token after each place, without what the
-      token there says; outputs [B, K, E], which `after` wants; and the cache,
-      longer by T + K.
+      Logits [B, K, V] float32 of the token after each place, without the Markov
+      head's bias; outputs [B, K, E] for `after`; and the cache, longer by
+      T + K.
     """
     config, mesh = self.config, self.mesh
     table = decoder.embedding(self)
@@ -107,7 +107,7 @@ class DSpark(nn.Module):
     return decoder.example(config, width, places=2)
 
   def after(self, tokens: jax.Array, outputs: jax.Array, state: jax.Array):
-    """Returns what tokens at a depth say of the next; see `Markov`."""
+    """Runs the Markov head on tokens of one depth; see `Markov`."""
     bias, state, sure = self.markov(tokens, outputs, state)
     if self.config.draft_vocab_size and block_of(self.config).rank:
       place = self.get_variable("params", "place")
@@ -115,14 +115,14 @@ class DSpark(nn.Module):
     return bias, state, sure
 
   def state(self, tokens: jax.Array) -> jax.Array:
-    """Returns the state [B, n, ..] with which roots [B, n] begin."""
+    """Returns the Markov head's initial state [B, n, ..] at roots [B, n]."""
     block = block_of(self.config)
     width = block.rank if block.head == "rnn" else 0
     return jnp.zeros((*tokens.shape, width), self.config.dtype)
 
   @property
   def draft_config(self) -> dict:
-    """Returns what config.json says of a draft beside a model's."""
+    """Returns the attributes of config.json that only a draft has."""
     block = block_of(self.config)
     raw = {
       "architectures": [*FORMAT.architectures],
@@ -141,24 +141,24 @@ class DSpark(nn.Module):
 
 
 class Markov(nn.Module):
-  """The Markov head of a draft, and how sure it is."""
+  """The Markov head and the confidence head of a draft."""
 
   config: Config
   mesh: Mesh | None = None
 
   @nn.compact
   def __call__(self, tokens, outputs, state):
-    """Adds what tokens say to what their depth says.
+    """Computes the logits' bias after given tokens, and the confidence.
 
     Args:
       tokens: [B, n] int32, all at one depth.
-      outputs: [B, 1, E] of that depth, or [B, n, E].
-      state: [B, n, M] of their parents, if the head is "rnn"; else [B, n, 0].
+      outputs: [B, 1, E] or [B, n, E] The draft's outputs at that depth.
+      state: [B, n, M] The parents' state for an "rnn" head; else [B, n, 0].
 
     Returns:
-      What is added to the logits after each token [B, n, U], float32; their
-      state; and how sure the draft is that a next token will be accepted [B, n]
-      float32, None if it does not say.
+      The bias on the next token's logits [B, n, U], float32; the tokens' state;
+      and the predicted probability that the next token will be accepted, [B, n]
+      float32, or None without a confidence head.
     """
     config, block = self.config, block_of(self.config)
     dtype = jnp.dtype(config.dtype)
@@ -191,14 +191,14 @@ class Markov(nn.Module):
     return bias, state, sure
 
   def _affine(self, name: str, features: int, *inputs):
-    """Returns an affine function of inputs that lie side by side."""
+    """Returns an affine function of the concatenated inputs."""
     x = jnp.concatenate(inputs, axis=-1)
     dense = functools.partial(decoder.Dense, self.config, self.mesh)
     return dense(features, (None, None), bias=True, name=name)(x)
 
 
 def _fields(values: dict) -> dict:
-  """Returns the fields of `Config` that these attributes are."""
+  """Returns the fields of `Config` for these attributes."""
   sure = values.get("enable_confidence_head", False)
   rank = values.get("markov_rank", 0)
   return {
@@ -236,7 +236,7 @@ FORMAT = configs.DraftFormat(
 def from_config(
   raw: dict, where, target: Model, names: Collection[str]
 ) -> DSpark:
-  """Makes the draft of a checkpoint; arguments as of `eagle.from_config`."""
+  """Makes the module of a checkpoint's draft; see `eagle.from_config`."""
   del names
   config = configs.from_dict(raw, str(where), FORMAT)
   borrowed.check_family(config, ("qwen3",), f"{where}: {FORMAT.name}")

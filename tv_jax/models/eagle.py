@@ -1,13 +1,13 @@
 """The EAGLE-1 draft head (Li et al. 2024, arXiv:2401.15077), in Linen.
 
-It sees each token beside the target's feature of the token before it, and
-predicts the target's next feature; the target's own unembedding makes it a
-law. One layer of the target's kind without the norm of its attention's
-input, and no norm at the end: what comes out lives where features live.
+The head reads each token with the target's feature of the token before it, and
+predicts the target's next feature. The target's unembedding turns that into
+logits. The head is a layer of the target's kind without the norm before
+attention. It has no final norm, because its output is a feature.
 
 Published heads count positions from the first pair: token i, which is paired
-with feature i - 1, has position i - 1. Rotations see differences alone, so
-that any count that steps with the tokens does.
+with feature i - 1, has position i - 1. Any count that grows with the tokens
+gives the same result, because rotations depend only on differences.
 
 Letters as in decoder.py.
 """
@@ -27,18 +27,18 @@ from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
 from tv_jax.models.model import Model
 
-# Of targets and of the head's own layer: published heads are of this kind.
+# Families of published heads and of their targets.
 FAMILIES = ("llama",)
 
 
 class Eagle(nn.Module):
-  """The head. `embedding` and `unembedding` are the target's own.
+  """The head. `embedding` and `unembedding` are the target's.
 
   Attributes:
-    config: The head's shape, with the target's vocabulary and width; tied if
-      the target is, for then there is no unembedding.
-    bias: Whether the fusing product has a bias.
-    mesh: The devices that it is split over, if more than one.
+    config: The head's shape, with the target's vocabulary and width. It is
+      tied if the target is, because then the target has no unembedding.
+    bias: Whether the fusing layer has a bias.
+    mesh: The mesh that splits the head, or None for one device.
   """
 
   config: Config
@@ -60,15 +60,16 @@ class Eagle(nn.Module):
 
     Args:
       tokens: [B, T] int32.
-      features: [B, T, E]: of the token before each, its parent in a tree. The
-        target's for committed tokens, the head's own for drafted ones.
+      features: [B, T, E] Features of the token before each token, or of its
+        parent in a tree. A committed token has the target's features, and a
+        drafted token those that the head returned.
       positions: [B, T] int32.
       mask: [B, T, S] float32.
-      cache: Of the head.
+      cache: The head's cache.
 
     Returns:
-      Logits [B, T, V] of the token after each, the predicted features
-      [B, T, E] of each, and the cache, longer by T.
+      Logits [B, T, V] of the next token, the predicted features [B, T, E], and
+      the cache, longer by T.
     """
     table = decoder.embedding(self)
     with jax.named_scope("fuse"):
@@ -97,26 +98,26 @@ class Eagle(nn.Module):
 
   @property
   def draft_config(self) -> dict:
-    """Returns what config.json says of a head beside a model's."""
+    """Returns the attributes of config.json that only a head has."""
     return {"bias": self.bias}
 
 
 def from_config(
   raw: dict, where, target: Model, names: Collection[str]
 ) -> Eagle:
-  """Makes the head of a checkpoint.
+  """Makes the module of a checkpoint's head.
 
   Args:
     raw: The contents of config.json.
-    where: What errors call that.
-    target: The model that it drafts for.
-    names: Of the checkpoint's tensors.
+    where: Name of that file in error messages.
+    target: The model that the head drafts for.
+    names: Names of the checkpoint's tensors.
   """
   del names
   borrowed.check_family(
     target.config, FAMILIES, f"{target.source}: an EAGLE-1 head's target"
   )
-  # Published heads have one unless their config says otherwise.
+  # Published heads have a bias unless their config.json says otherwise.
   bias = checks.boolean(raw.get("bias", True), f"{where}: bias")
   raw = {name: value for name, value in raw.items() if name != "bias"}
   config = configs.from_dict(raw, str(where))

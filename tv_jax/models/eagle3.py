@@ -1,17 +1,18 @@
 """The EAGLE-3 draft head (Li et al. 2025, arXiv:2503.01840), in Linen.
 
-It sees each token beside the outputs of several of the target's layers at the
-token before it, fused to one width. Between the levels of a tree what it put
-out itself, before its last norm, stands for what is fused. Nothing asks it to
-predict a feature of the target.
+The head reads each token with the outputs of several target layers at the token
+before it, fused to the model's width. For a drafted token, the head's output
+before its final norm takes the place of the fused outputs. The head is not
+trained to predict them.
 
-Its one layer attends over both side by side, and adds to the fused half alone.
-Pairs have the positions that EAGLE-1's have (eagle.py).
+The attention of its single layer reads token and fused outputs side by side.
+The residual connection starts from the fused outputs alone. Positions are
+counted as in eagle.py.
 
 Two layouts are published: DeepSpec's for Qwen3, and SafeAILab's for Llama,
-which calls the layer `midlayer` and knows few of the target's tokens. A head's
-family says of its layer whether queries and keys are normalised; that of its
-target may be another one.
+which calls the layer `midlayer` and knows only some of the target's tokens. The
+head's family, which may differ from its target's, determines whether its layer
+normalises queries and keys.
 
 Letters as in decoder.py.
 """
@@ -32,7 +33,7 @@ from tv_jax.models.config import Config
 from tv_jax.models.model import Model
 
 EMBEDDING = "embed_tokens.weight"
-# What the tensors of its layer are called, by the family's published heads.
+# Tensor names in the published heads of each family.
 LAYOUTS = {"qwen3": layout.DEEPSPEC_EAGLE3, "llama": layout.SAFEAI_EAGLE3}
 
 
@@ -60,11 +61,11 @@ FORMAT = configs.DraftFormat(
 
 
 class Eagle3(nn.Module):
-  """The head. The embedding may be the target's own.
+  """The head. The embedding may be the target's.
 
   Attributes:
     config: The head's shape, with the target's vocabulary and width.
-    mesh: The devices that it is split over, if more than one.
+    mesh: The mesh that splits the head, or None for one device.
   """
 
   config: Config
@@ -81,8 +82,8 @@ class Eagle3(nn.Module):
   ) -> tuple[jax.Array, jax.Array, Cache]:
     """Processes T tokens of each row, as `Eagle` does.
 
-    The target's features are wider, [B, T, J]: so they are told from the head's
-    own, [B, T, E], which are returned.
+    The returned features are [B, T, E]. The target's features are wider,
+    [B, T, J], which tells the two apart.
     """
     config, mesh = self.config, self.mesh
     table = decoder.embedding(self)
@@ -122,18 +123,18 @@ class Eagle3(nn.Module):
 
   @property
   def layout(self) -> layout.Layout:
-    """Returns what its tensors are called where it is saved."""
+    """Returns the names of its tensors in a checkpoint."""
     return LAYOUTS[self.config.model_type]
 
   @property
   def of_target(self) -> tuple[str, ...]:
-    """Returns the parameters that it has of its target."""
+    """Returns the parameters that it takes from its target."""
     shares = self.config.shares_embedding
     return ("embedding", "place") if shares else ("place",)
 
   @property
   def draft_config(self) -> dict:
-    """Returns what config.json says of a head beside a model's."""
+    """Returns the attributes of config.json that only a head has."""
     config = self.config
     raw: dict = {"target_layer_ids": [*config.target_layers]}
     if config.norm_before_residual:
@@ -146,11 +147,11 @@ class Eagle3(nn.Module):
 def from_config(
   raw: dict, where, target: Model, names: Collection[str]
 ) -> Eagle3:
-  """Makes the head of a checkpoint; arguments as of `eagle.from_config`."""
+  """Makes the module of a checkpoint's head; see `eagle.from_config`."""
   config = configs.from_dict(raw, str(where), FORMAT)
   borrowed.check_family(config, LAYOUTS, f"{where}: an EAGLE-3 head")
   L = target.config.num_hidden_layers
-  # By default those that SafeAILab's code takes.
+  # The default is SafeAILab's.
   layers = config.target_layers or (1, L // 2 - 1, L - 4)
   if fault := borrowed.wrong_layers(layers, target.config, least=2):
     raise ValueError(f"{where}: {fault}")

@@ -1,7 +1,7 @@
-"""Kinds of models, by `model_type` in config.json: a line of `FAMILIES` each.
+"""Families of models: an entry of `FAMILIES` for each `model_type`.
 
-What a family computes beside a Llama is a field here, which `decoder.Layer`
-reads.
+A field of `Family` gives each difference from a Llama. `decoder.Layer` reads
+these fields.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Family:
-  """A kind of model.
+  """A family of models.
 
   Attributes:
-    name: What errors call it.
+    name: Name in error messages.
     architecture: Hugging Face's class of the language model.
-    fixed: Attributes of config.json with the one value that is supported; one
-      that is False may be missing.
-    required: More attributes that must be there.
-    optional: More attributes that may be there: without windows of attention
-      they change nothing.
+    fixed: Attributes of config.json with their only supported value. If that
+      value is False, the attribute may be missing.
+    required: Additional required attributes.
+    optional: Additional optional attributes. They have no effect without
+      attention windows.
     qkv_bias: Whether queries, keys and values have a bias.
-    query_key_norm: Whether queries and keys are normalised, head by head.
+    query_key_norm: Whether the queries and keys of each head are normalised.
   """
 
   name: str
@@ -44,7 +44,7 @@ FAMILIES = {
     architecture="LlamaForCausalLM",
     fixed={"hidden_act": "silu", "attention_bias": False, "mlp_bias": False},
   ),
-  # And Qwen2.5: Yang et al. 2024, arXiv:2407.10671
+  # Yang et al. 2024, arXiv:2407.10671; also Qwen2.5
   "qwen2": Family(
     name="Qwen2",
     architecture="Qwen2ForCausalLM",
@@ -53,12 +53,12 @@ FAMILIES = {
       "use_mrope": False,
       "use_sliding_window": False,
     },
-    # The format's own value for it is none that follows from the others.
+    # The format's default does not follow from the other attributes.
     required=("num_key_value_heads",),
     optional=_WINDOWS,
     qkv_bias=True,
   ),
-  # The dense models: Yang et al. 2025, arXiv:2505.09388
+  # Yang et al. 2025, arXiv:2505.09388; only dense models
   "qwen3": Family(
     name="Qwen3",
     architecture="Qwen3ForCausalLM",

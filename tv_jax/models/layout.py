@@ -1,9 +1,8 @@
-"""What checkpoints call each parameter: a table for each kind of checkpoint.
+"""The tensor names of parameters, in a table for each kind of checkpoint.
 
-A parameter is described by the module that has it: its shape, and the names of
-its axes. Here is only what its tensors are called. A matrix is [out, in] in
-both. The rows of queries, keys and values, and those of gate and up, are
-interleaved in one of ours.
+Modules define the shapes and axis names of their parameters. A matrix is
+[out, in] in both. A parameter may hold several tensors with interleaved rows:
+queries, keys and values in `qkv`, gate and up in `gate_up`.
 """
 
 import dataclasses
@@ -19,11 +18,12 @@ from tv_jax.models.config import Config
 Path = tuple[str, ...]
 
 EMBEDDING = "model.embed_tokens.weight"
-UNEMBEDDING = "lm_head.weight"  # not there if it is the embedding
-# Old conversions stored what is computed from the configuration.
+UNEMBEDDING = "lm_head.weight"  # absent if tied to the embedding
+
+# Old conversions stored these frequencies, which rope.py computes.
 IGNORED = re.compile(r"(model\.)?layers\.\d+\.self_attn\.rotary_emb\.inv_freq")
 
-# A layer's, behind the layout's prefix.
+# A layer's tensors, without the layout's prefix.
 _LAYER = {
   "attention_norm/scale": "input_layernorm.weight",
   "qkv/kernel": "self_attn.{}_proj.weight",
@@ -39,14 +39,14 @@ _LAYER = {
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-  """A kind of checkpoint.
+  """Tensor names of a kind of checkpoint.
 
   Attributes:
-    draft_kind: What drafts with it: "independent" for a model of its own.
-    layer: What a layer's tensors begin with, with its number.
-    tensors: The names of all others, by parameter.
-    mark: A tensor that no layout before it in `LAYOUTS` has.
-    copies: Of the target's parameters, those that may be stored as well.
+    draft_kind: Kind of draft; "independent" for a separate language model.
+    layer: Prefix of a layer's tensors, with {} for the layer's number.
+    tensors: Names of all other tensors, by parameter.
+    mark: A tensor that no earlier layout in `LAYOUTS` has.
+    copies: Tensors that may hold copies of the target's parameters.
   """
 
   draft_kind: str
@@ -56,7 +56,7 @@ class Layout:
   copies: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
   def name(self, path: Path) -> str:
-    """Returns a parameter's tensor, with {} where it has several."""
+    """Returns the name of a parameter's tensor, with {} if it has several."""
     if not path[0].startswith("layer"):
       return self.tensors["/".join(path)]
     number = path[0].removeprefix("layers_")
@@ -132,7 +132,7 @@ class StoredTensor(NamedTuple):
   path: pathlib.Path
   shape: tuple[int, ...]
   dtype: str  # by safetensors' names
-  rows: Callable[[int, int], np.ndarray]  # reads rows from .. to
+  rows: Callable[[int, int], np.ndarray]  # reads rows from start to stop
 
   def read(self) -> np.ndarray:
     """Reads the whole tensor."""
@@ -144,11 +144,11 @@ class Weight:
   """A parameter and its tensors.
 
   Attributes:
-    shape: The parameter's.
-    axes: Their logical names.
+    shape: The parameter's shape.
+    axes: The logical names of its axes.
     groups: Number of groups of rows. Each group holds some rows of each
-      tensor: a head's queries, key and value, then those of the next head.
-    tensors: Number of rows that a group holds of each tensor, by name.
+      tensor, such as the queries, key and value of one head.
+    tensors: Number of each tensor's rows in a group, by name.
   """
 
   shape: tuple[int, ...]

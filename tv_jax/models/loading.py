@@ -30,15 +30,15 @@ from tv_jax.models import config as configs
 from tv_jax.models.layout import IGNORED, Layout, Path, StoredTensor, Weight
 from tv_jax.models.model import Model, stored
 
-# What weights can be stored as, by safetensors' names. Others are quantised:
-# their numbers mean nothing without scales that are kept elsewhere.
+# Dtypes that can be loaded, by safetensors' names. Weights of other dtypes are
+# quantised: they mean nothing without scales that are stored elsewhere.
 _FLOATS = ("F64", "F32", "BF16", "F16")
-# Copies of a target's weights may be rounded, to four bits or fewer. Those of
-# another model have a relative distance above 1.
+# Largest relative distance of a copy of the target's weights, which may be
+# rounded to four bits or fewer. Weights of another model are above 1.
 _ROUNDED = 0.3
 _ALIGNMENT = 64  # bytes
-_PIECE = 1 << 17  # weights: these and their copies in other types stay in cache
-# By kind of draft: what it is called, and what makes its module.
+_PIECE = 1 << 17  # weights: these and their converted copies stay in cache
+# By kind of draft: the name in error messages, and the module's constructor.
 _DRAFTS = {
   "eagle": ("an EAGLE-1 head", eagle.from_config),
   "eagle3": ("an EAGLE-3 head", eagle3.from_config),
@@ -51,7 +51,7 @@ class _Checkpoint(NamedTuple):
   directory: pathlib.Path
   tensors: dict[str, StoredTensor]
   layout: Layout
-  config: dict  # of config.json
+  config: dict  # contents of config.json
   config_path: pathlib.Path
 
 
@@ -64,18 +64,18 @@ def load(
   target: Model | None = None,
   draft_kind: str = "independent",
 ) -> Model:
-  """Loads a model of any of `families.FAMILIES`, or a draft on features.
+  """Loads a model of `families.FAMILIES`, or a draft that reads features.
 
   Args:
     path_or_repo: A directory in Hugging Face's layout, a GGUF file, or a
-      repository on the hub (from its local cache when it is there, or
+      repository on the hub (from the local cache when it is there, or
       HF_HUB_OFFLINE is set).
-    dtype: float32, bfloat16 or float16; by default as stored. A draft on
-      features has its target's, and lies on its target's devices.
-    mesh: The devices to split it over (`sharding.mesh`); None for one device.
-    revision: Of a repository: a commit, for runs that can be repeated.
-    target: Of a draft: the model that it drafts for, whose embedding it may
-      share.
+    dtype: float32, bfloat16 or float16; by default as stored. A draft that
+      reads features has the dtype and the devices of its target.
+    mesh: The devices to split the model over (`sharding.mesh`); None for one
+      device.
+    revision: The repository's commit, which makes runs repeatable.
+    target: The target, if a draft reads its features or shares its embedding.
     draft_kind: "independent" for a separate language model; for drafts that
       read the target's features, "eagle" (an EAGLE-1 head), "eagle3" (an
       EAGLE-3 head) or "dspark" (a DSpark or DFlash draft).
@@ -84,7 +84,7 @@ def load(
     The model.
 
   Raises:
-    ValueError: In one line, all that is wrong with the checkpoint.
+    ValueError: If the checkpoint is not valid; one line lists all faults.
   """
   files = _open(path_or_repo, revision, draft_kind)
   if draft_kind in _DRAFTS:
@@ -117,7 +117,7 @@ def load(
 
 
 def _open(path_or_repo, revision: str | None, draft_kind: str) -> _Checkpoint:
-  """Opens a checkpoint; refuses one of another kind of draft."""
+  """Opens a checkpoint; refuses another kind of draft."""
   directory = storage.resolve(path_or_repo, revision)
   tensors = storage.contents(directory, path_or_repo)
   names = layout.of(tensors)
@@ -149,7 +149,7 @@ def _open(path_or_repo, revision: str | None, draft_kind: str) -> _Checkpoint:
 
 
 def _load(files: _Checkpoint, module: Any, target: Model | None) -> Model:
-  """Reads a module's parameters, but for what it uses of its target."""
+  """Reads a module's parameters, except those taken from the target."""
   config = module.config
   sharding.check(config, module.mesh)
   known, faults = borrowed.known_tokens(files.tensors, config)
@@ -175,7 +175,7 @@ def _load(files: _Checkpoint, module: Any, target: Model | None) -> Model:
 
 
 def weights_of(module: Any, names: Layout | None = None) -> dict[Path, Weight]:
-  """Returns the parameters that a checkpoint of a module holds."""
+  """Returns the parameters in a checkpoint of a module."""
   return {
     path: Weight.of(names or module.layout, path, box, module.config)
     for path, box in stored(module).items()
@@ -185,7 +185,7 @@ def weights_of(module: Any, names: Layout | None = None) -> dict[Path, Weight]:
 def _check(
   files: _Checkpoint, weights: Mapping[Path, Weight], faults, copies
 ) -> None:
-  """Checks that a checkpoint holds the tensors of `weights`, and no others."""
+  """Raises ValueError for missing, unknown and malformed tensors."""
   tensors = files.tensors
   wanted = {
     x: y for weight in weights.values() for x, y in weight.shapes.items()
@@ -220,9 +220,9 @@ def _check(
 def _check_memory(
   source: str, weights: Mapping[Path, Weight], dtype: str, target: Model | None
 ) -> None:
-  """Refuses weights that do not fit beside those of the target, if any.
+  """Refuses weights that do not fit in memory together with the target's.
 
-  A process that takes more than a machine has is killed without a word.
+  The system kills a process that takes too much memory, without a message.
   """
   if jax.default_backend() != "cpu":
     return
@@ -251,12 +251,13 @@ def _read(
 ) -> dict:
   """Reads parameters to their devices, the largest first.
 
-  The host never holds much more than the devices do: pieces of each tensor are
-  read by several threads, straight to their places in the parameter.
+  The host never holds much more than the devices do: several threads read
+  pieces of each tensor, straight to their places in the parameter.
   """
   params = {}
-  # glibc returns memory to the system after each piece, and gets it again page
-  # by page, until a block of this size was freed once: half of the time.
+  # Freeing a block of this size makes glibc keep memory. Otherwise it returns
+  # memory to the system after each piece and gets it again page by page, which
+  # is half of the loading time.
   np.empty(30 << 20, np.uint8)
   with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
     for path in sorted(weights, key=lambda x: -math.prod(weights[x].shape)):
@@ -275,7 +276,7 @@ def _read(
 
 
 def _empty(shape: tuple[int, ...], dtype: str) -> np.ndarray:
-  """Returns an array that a CPU device takes without a copy: it is aligned."""
+  """Returns an aligned array, which a CPU device takes without a copy."""
   size = math.prod(shape) * np.dtype(dtype).itemsize
   whole = np.empty(size + _ALIGNMENT, np.uint8)
   start = -whole.ctypes.data % _ALIGNMENT
@@ -283,7 +284,7 @@ def _empty(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 def _pieces(view: np.ndarray) -> Iterator[tuple[int, int]]:
-  """Yields the first group of each piece of a tensor, and the one behind it."""
+  """Yields the start and stop group of each piece of a tensor."""
   step = max(1, _PIECE * len(view) // max(1, view.size))
   for start in range(0, len(view), step):
     yield start, start + step
@@ -292,19 +293,20 @@ def _pieces(view: np.ndarray) -> Iterator[tuple[int, int]]:
 def _fill(
   place: np.ndarray, tensor: StoredTensor, name: str, group: int
 ) -> None:
-  """Reads a tensor's rows from a group on; refuses NaN and infinite weights.
+  """Reads groups of a tensor's rows; refuses NaN and infinite weights.
 
   Args:
-    place: [groups, rows, ..] where they go.
+    place: [groups, rows, ..] The destination.
     tensor: The tensor.
     name: The tensor's name.
-    group: Number of the first group.
+    group: Index of the first group to read.
   """
   rows = place.shape[1]
   value = tensor.rows(group * rows, (group + len(place)) * rows)
-  with np.errstate(over="ignore"):  # too large for float16: infinite
+  with np.errstate(over="ignore"):  # infinite, if too large for float16
     value = value.astype(place.dtype, copy=False)
-  # Their exponent has all bits set. np.isfinite is slow with half precision.
+  # NaN and infinity have all exponent bits set. np.isfinite is slow with half
+  # precision.
   bits = np.dtype(f"u{value.itemsize}")
   infinite = np.array(np.inf, value.dtype).view(bits)
   if ((value.view(bits) & infinite) == infinite).any():
@@ -316,7 +318,7 @@ def _fill(
 
 
 def _is_copy(copy: StoredTensor, matrix: jax.Array, tolerance: float) -> bool:
-  """Returns whether a stored matrix is a parameter's, by 4096 of its rows."""
+  """Returns whether a matrix copies a parameter, judged by 4096 of its rows."""
   if copy.shape != matrix.shape:
     return False
   V, distance, size = len(matrix), 0.0, 0.0
@@ -330,10 +332,10 @@ def _is_copy(copy: StoredTensor, matrix: jax.Array, tolerance: float) -> bool:
 
 
 def save(directory, model: Model) -> None:
-  """Writes a model or a draft in Hugging Face's own layout.
+  """Writes a model or a draft in Hugging Face's layout.
 
-  A draft is written as published ones are, less their copies of the target's
-  embedding and unembedding.
+  A draft is written like published drafts, but without their copies of the
+  target's embedding and unembedding.
   """
   module, values = model.module, flatten_dict(model.params)
   tensors = borrowed.offsets(module.config, model.params)

@@ -1,28 +1,28 @@
-"""Additive attention masks: who sees which slot of the cache.
+"""Additive attention masks over the slots of the cache.
 
-A pass writes its T rows to the slots from the cache's length on, and only
-then attends, so a mask is over all S slots, the new rows among them.
+A pass first writes its T rows to the cache, from the cache's length on, and
+then attends. So a mask covers all S slots, including the new rows.
 """
 
 import jax
 import jax.numpy as jnp
 
-# Finite: a row that sees nothing (padding) gets a mean, not a NaN.
+# Finite, so that a row that sees nothing (padding) gets a mean and not NaN.
 HIDDEN = -1e30
 
 
 def tree(start: jax.Array, ancestors: jax.Array, slots: int) -> jax.Array:
-  """Each query sees the prefix and its own ancestors.
+  """Lets each query see the prefix, its ancestors in the tree, and itself.
 
   The pass over one level of a tree takes that level's rows of `ancestors`
-  (`ancestors[level]`): the root stays in slot `start` while the levels fill
-  the slots behind it.
+  (`ancestors[level]`): the root stays in slot `start`, and each level fills
+  the slots behind the levels above it.
 
   Args:
-    start: [B] the slot of each row's root; all slots before it are seen.
-    ancestors: [T, N] bool: whether the query sees node n, in slot start + n.
-      A node is its own ancestor. Or [B, T, N], where rows have other trees.
-    slots: S, of the cache.
+    start: [B] Slot of each row's root. All earlier slots are visible.
+    ancestors: [T, N] bool, or [B, T, N] if the rows have different trees:
+      whether the query sees node n, in slot start + n.
+    slots: S, the number of slots.
 
   Returns:
     [B, T, S] float32: 0 where seen, HIDDEN elsewhere.
@@ -41,12 +41,12 @@ def tree(start: jax.Array, ancestors: jax.Array, slots: int) -> jax.Array:
 
 
 def causal(start: jax.Array, queries: int, slots: int) -> jax.Array:
-  """Each of the new rows sees the prefix, the rows before it, and itself.
+  """Lets each query see the prefix, the queries before it, and itself.
 
   Args:
-    start: [B] the slot of each row's first query: the cache's length.
-    queries: T.
-    slots: S, of the cache.
+    start: [B] Slot of each row's first query: the cache's length.
+    queries: T, the number of queries.
+    slots: S, the number of slots.
 
   Returns:
     [B, T, S] float32.
@@ -55,16 +55,16 @@ def causal(start: jax.Array, queries: int, slots: int) -> jax.Array:
 
 
 def block(known: jax.Array, start: jax.Array, rows: int, slots: int):
-  """Each row of a block sees what is known, and all of the block.
+  """Lets all rows of a block see the known tokens and the whole block.
 
   Args:
-    known: [B] how many slots are seen besides the block's.
-    start: [B] the slot of its first row.
-    rows: K, of it.
-    slots: S, of the cache.
+    known: [B] Number of slots with known tokens, at the front of the cache.
+    start: [B] Slot of the block's first row.
+    rows: K, the number of rows in the block.
+    slots: S, the number of slots.
 
   Returns:
-    [B, 1, S] float32, the same for each row.
+    [B, 1, S] float32, the same for all rows.
   """
   slot = jnp.arange(slots, dtype=jnp.int32)[None]
   inside = slot - start[:, None]

@@ -1,4 +1,4 @@
-"""A model: its Linen module, its parameters."""
+"""A model: a Linen module and its parameters."""
 
 import dataclasses
 import functools
@@ -19,14 +19,14 @@ from tv_jax.models.layout import Path
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Model:
-  """A language model, or a draft on a target's features.
+  """A language model, or a draft that reads a target's features.
 
   Attributes:
-    module: What runs it, a `Decoder`, `Eagle`, `Eagle3` or `DSpark`:
+    module: A `Decoder`, `Eagle`, `Eagle3` or `DSpark`, called as
       `module.apply({"params": params}, ...)`. It is hashable and holds no
-      arrays, so that it can be a static argument of `jax.jit`.
-    params: Its parameters. Those of a draft may be its target's own arrays.
-    source: Where it was loaded from: a directory, or repository@commit.
+      arrays, so it can be a static argument of `jax.jit`.
+    params: The parameters. A draft may share arrays with its target.
+    source: The directory, or repository@commit, that the model comes from.
   """
 
   module: Any
@@ -35,12 +35,12 @@ class Model:
 
   @property
   def config(self) -> Config:
-    """Returns its shape and constants."""
+    """Returns the model's shape and constants."""
     return self.module.config
 
   @property
   def mesh(self) -> Mesh | None:
-    """Returns the devices that it is split over, if more than one."""
+    """Returns the mesh that splits the model, or None for one device."""
     return self.module.mesh
 
   def init_cache(self, batch: int, length: int) -> Cache:
@@ -56,14 +56,14 @@ class Model:
     )
 
   def logits(self, tokens) -> jax.Array:
-    """Returns logits [B, T, V] of `tokens` [B, T], each seeing those before."""
+    """Returns logits [B, T, V] of `tokens` [B, T], with causal attention."""
     tokens = jnp.asarray(tokens, jnp.int32)
     cache = self.init_cache(*tokens.shape)
     return _logits(self.module, self.params, tokens, cache)
 
 
 def causal_pass(module, params, rows, cache: Cache):
-  """Processes `rows`, each [B, T, ..], each seeing those before it."""
+  """Runs a module on inputs `rows`, each [B, T, ..], with causal attention."""
   T = rows[0].shape[1]
   positions = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
   seen = mask.causal(cache.length, T, cache.slots)
@@ -77,13 +77,13 @@ def _logits(module, params, tokens, cache):
 
 @functools.partial(jax.jit, static_argnums=1)
 def init(key: jax.Array, module: Any) -> dict:
-  """Makes random parameters, also those that a draft has of its target."""
+  """Makes random parameters, including those a draft takes from its target."""
   return dict(nn.unbox(module.init(key, *module.example())["params"]))
 
 
 @functools.lru_cache(maxsize=64)
 def shapes(module: Any) -> dict[Path, Any]:
-  """Returns each parameter's shape and the names of its axes, by its path."""
+  """Returns each parameter's shape and axis names, by its path."""
   whole = module.clone(mesh=None)
 
   def make():
@@ -93,6 +93,6 @@ def shapes(module: Any) -> dict[Path, Any]:
 
 
 def stored(module: Any) -> dict[Path, Any]:
-  """Returns `shapes`, but for those that are its target's."""
+  """Returns `shapes` without the parameters that are the target's."""
   boxes = shapes(module).items()
   return {path: box for path, box in boxes if path[0] not in module.of_target}

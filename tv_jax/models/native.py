@@ -1,10 +1,9 @@
 """Products of few rows with weights on a CPU, in C++ (few_tokens.cc).
 
-XLA multiplies 2 to 8 rows two to four times as slowly as a single row. This
-product takes little longer than reading the weights. The machine's compiler
-makes a library of it once, in the user's cache (`make` does it, or
-`python -m tv_jax.models.native`, or the first use). Without a compiler, or with
-TV_JAX_NATIVE=0, XLA multiplies.
+XLA takes two to four times as long for 2 to 8 rows as for a single row. This
+product takes little longer than reading the weights. `make`,
+`python -m tv_jax.models.native` or the first use compiles it into a library in
+the user's cache. Without a compiler, or with TV_JAX_NATIVE=0, XLA multiplies.
 """
 
 import ctypes
@@ -45,14 +44,14 @@ def fits(x: jax.Array, weights: jax.Array) -> bool:
 def product(x: jax.Array, weights: jax.Array) -> jax.Array:
   """Returns the product [.., O] of x [.., K] and weights [O, K] in float32.
 
-  A row's result has the same bits whatever the number of rows. A program that
-  is compiled for another platform has XLA's product.
+  A row's result has the same bits whatever the number of rows. Programs for
+  other platforms use XLA's product.
   """
   y = _product(x.reshape(-1, x.shape[-1]), weights)
   return y.reshape(*x.shape[:-1], -1)
 
 
-@jax.custom_jvp  # with it, XLA multiplies in gradients
+@jax.custom_jvp  # XLA multiplies in gradients
 def _product(x, weights):
   return jax.lax.platform_dependent(x, weights, cpu=_few, default=_xla)
 
@@ -94,7 +93,7 @@ def _target() -> str | None:
 
 
 def _compile(library: pathlib.Path) -> None:
-  """Makes the library for this machine's processor."""
+  """Compiles the library for this machine's processor."""
   compiler = next(filter(shutil.which, ("c++", "g++", "clang++")), None)
   if compiler is None:
     raise OSError("there is no C++ compiler (c++, g++ or clang++)")

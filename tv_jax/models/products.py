@@ -1,7 +1,7 @@
-"""Products with weights. Every weight matrix of a model is used through these.
+"""Products with weights. A model uses all its weight matrices through these.
 
-Weights are [out, in], as in checkpoints. On a CPU few rows are multiplied by
-`native`, unless a mesh splits the weights.
+Weights are [out, in], as in checkpoints. On a CPU, `native` multiplies few
+rows, unless a mesh splits the weights.
 """
 
 import jax

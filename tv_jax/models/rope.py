@@ -1,7 +1,7 @@
 """Rotary position embeddings (Su et al. 2021), as Hugging Face computes them.
 
-A head's first half of channels is the real part, its second half the
-imaginary part: not interleaved, as in Meta's own files.
+The first half of a head's channels is the real part, the second half the
+imaginary part. Meta's files interleave them instead.
 """
 
 import dataclasses
@@ -13,20 +13,20 @@ import numpy as np
 from tv_jax.edge import checks
 from tv_jax.edge.reading import brief
 
-# Below the inverse of the largest float32 has fewer digits, or none.
+# Smaller numbers are subnormal in float32, with fewer digits or none.
 POSITIVE = checks.number(1e-38, 1e38)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LinearScaling:
-  """Positions divided by `factor`."""
+  """Divides positions by `factor`."""
 
   factor: float
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Llama3Scaling:
-  """Low frequencies divided by `factor`, high ones kept, a ramp between."""
+  """Divides low frequencies by `factor`, not high ones, with a ramp between."""
 
   factor: float
   low_freq_factor: float
@@ -40,13 +40,13 @@ _KINDS = {float: POSITIVE, int: checks.integer(1, checks.MOST)}
 
 
 def from_dict(raw: dict) -> tuple[float, Scaling | None]:
-  """Reads theta and scaling of a config.json, in both spellings.
+  """Reads theta and scaling from a config.json, in both spellings.
 
   Args:
-    raw: The parsed file, without what is null.
+    raw: The parsed file, without null attributes.
 
   Returns:
-    Theta, and None where frequencies are not scaled.
+    Theta, and the scaling or None.
   """
   newer, older = (
     checks.mapping(raw.get(name, {}), name)
@@ -81,7 +81,7 @@ def from_dict(raw: dict) -> tuple[float, Scaling | None]:
 
 
 def to_dict(scaling: Scaling | None) -> dict | None:
-  """Returns a config.json's `rope_scaling`, which all versions read."""
+  """Returns `rope_scaling`, as any version of transformers reads it."""
   if scaling is None:
     return None
   kinds = {scaling: kind for kind, scaling in SCALINGS.items()}
@@ -93,9 +93,8 @@ def frequencies(
 ) -> np.ndarray:
   """Returns the radians per position of each pair of channels, [C / 2].
 
-  Bit for bit what the model was trained with, or nearly: the last bit of a
-  frequency is a visible angle after a few hundred positions. So each step is
-  rounded to float32, the power from float64 as PyTorch's comes out.
+  Each step is rounded to float32, as in PyTorch, and the power from float64:
+  after a few hundred positions, a frequency's last bit is a visible angle.
   """
   exponent = np.arange(0, channels, 2, dtype=np.float32)
   exponent /= np.float32(channels)
@@ -111,8 +110,8 @@ def frequencies(
 
 
 def _llama3(plain, scaling):
-  """Stretches wavelengths beyond the original context, keeps short ones."""
-  # A number divided by a tensor is its reciprocal times the number there.
+  """Stretches wavelengths that exceed the original context."""
+  # PyTorch divides a number by a tensor as the reciprocal times the number.
   wavelength = np.float32(1) / plain * np.float32(2 * np.pi)
   original = np.float32(scaling.original_max_position_embeddings)
   turns = np.float32(1) / wavelength * original
@@ -129,7 +128,7 @@ def rotation(positions: jax.Array, frequency: np.ndarray) -> jax.Array:
 
 
 def rotate(x: jax.Array, turn: jax.Array) -> jax.Array:
-  """Rotates `x` [B, T, G, R, C] by `rotation`, in float32."""
+  """Rotates `x` [B, T, G, R, C] by a `rotation`, in float32."""
   cos, sin = turn[:, :, :, None, None]
   real, imaginary = jnp.split(x.astype(jnp.float32), 2, axis=-1)
   return jnp.concatenate(

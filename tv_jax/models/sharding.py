@@ -1,8 +1,8 @@
-"""Tensor parallelism: which axis of which array is split over the devices.
+"""Tensor parallelism: how arrays are split over the devices.
 
-Heads, MLP columns and the vocabulary are split; all else, verification and
-keys among it, is the same on every device. Two all-reduces per layer follow,
-one after each of its two row-split products.
+Heads, MLP columns and the vocabulary are split. Everything else, including
+verification and random keys, is the same on every device. Each layer then needs
+two all-reduces, after its two products with row-split weights.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def mesh(devices=None) -> Mesh:
 def placement(
   axes: Sequence[str | None], mesh: Mesh | None
 ) -> NamedSharding | None:
-  """Returns where an array with these axes lives; None without a mesh."""
+  """Returns the sharding of an array with these axes; None without a mesh."""
   if mesh is None:
     return None
   return NamedSharding(
@@ -39,7 +39,7 @@ def placement(
 
 
 def replicate(x: jax.Array, mesh: Mesh | None) -> jax.Array:
-  """Makes `x` the same on every device: where partial sums are added up."""
+  """Makes `x` the same on every device, which adds up partial sums."""
   if mesh is None:
     return x
   return jax.lax.with_sharding_constraint(
@@ -52,8 +52,8 @@ def rows(table, index: jax.Array, mesh: Mesh | None) -> jax.Array:
 
   Indices are clipped.
 
-  Spelt out for a mesh: XLA turns the lookup of a single row into a slice, and
-  then gathers the whole table on every device.
+  With a mesh, XLA would turn the lookup of a single row into a slice, and then
+  gather the whole table on every device. So each device looks up its rows.
   """
   if mesh is None:
     return jnp.take(table, index, axis=0, mode="clip")
@@ -73,7 +73,7 @@ def rows(table, index: jax.Array, mesh: Mesh | None) -> jax.Array:
 
 
 def check(config: Config, mesh: Mesh | None) -> None:
-  """Refuses a mesh over which `config` can't be split."""
+  """Refuses a mesh that cannot split a model of this configuration."""
   if mesh is None:
     return
   names = "num_key_value_heads", "intermediate_size", "vocab_size"

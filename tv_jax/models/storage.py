@@ -23,17 +23,16 @@ _PATTERNS = ("*.json", "*.safetensors", "tokenizer*", "*.jinja", "merges.txt")
 
 
 def resolve(path_or_repo, revision: str | None, patterns=()) -> pathlib.Path:
-  """Returns a directory that holds the checkpoint, or a GGUF file.
+  """Returns the path of a checkpoint, a directory or a GGUF file.
 
   Args:
     path_or_repo: A directory, a GGUF file, or a repository's name on the
       Hugging Face hub.
-    revision: Of the repository: a commit, tag or branch.
-    patterns: More files that are wanted from a repository.
+    revision: The repository's commit, tag or branch.
+    patterns: Patterns of additional files to download.
 
   Returns:
-    The directory or the file itself, or the hub cache's directory of that
-    revision.
+    The given path, or the hub cache's directory of that revision.
   """
   if not isinstance(path_or_repo, str | os.PathLike):
     raise ValueError(
@@ -72,12 +71,12 @@ def resolve(path_or_repo, revision: str | None, patterns=()) -> pathlib.Path:
 
 
 def is_local(place) -> bool:
-  """Returns whether a checkpoint is here: a directory or a GGUF file."""
+  """Returns whether a checkpoint is local: a directory or a GGUF file."""
   return os.path.isdir(place) or gguf.is_file(place)
 
 
 def shards(directory: pathlib.Path, single: str) -> list[pathlib.Path]:
-  """Returns the files of a checkpoint's weights: `single`, or its shards."""
+  """Returns a checkpoint's files with weights: `single`, or its shards."""
   if (directory / single).exists():
     return [directory / single]
   paths = sorted(directory.glob(f"*model-*-of-*{pathlib.Path(single).suffix}"))
@@ -102,11 +101,11 @@ def _open(path):
 
 
 def contents(directory: pathlib.Path, source) -> dict[str, StoredTensor]:
-  """Returns a checkpoint's tensors, by name; none is read yet.
+  """Returns a checkpoint's tensors by name, without reading them.
 
   Args:
-    directory: What `resolve` returned.
-    source: What errors call it.
+    directory: The path that `resolve` returned.
+    source: Name of the checkpoint in error messages.
   """
   if gguf.is_file(directory):
     return gguf.contents(directory)
@@ -142,7 +141,7 @@ def contents(directory: pathlib.Path, source) -> dict[str, StoredTensor]:
 
 
 def _rows(path: pathlib.Path, name: str, start: int, stop: int) -> np.ndarray:
-  """Reads rows of a tensor, and closes the file: no page stays mapped."""
+  """Reads rows of a tensor; closes the file, so that no page stays mapped."""
   with _open(path) as file:
     return file.get_slice(name)[start:stop]
 
@@ -153,7 +152,7 @@ def write(directory, tensors: Mapping[str, np.ndarray], config: dict) -> None:
   directory.mkdir(parents=True, exist_ok=True)
   try:
     save_file(dict(tensors), directory / SINGLE, metadata={"format": "pt"})
-  except safetensors.SafetensorError as error:  # such as of a full disk
+  except safetensors.SafetensorError as error:  # such as a full disk
     reason = " ".join(str(error).split())
     raise disk.StoreError(
       f"{directory / SINGLE} cannot be written: {reason}"

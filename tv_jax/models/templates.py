@@ -1,38 +1,38 @@
 """Turns conversations into tokens.
 
-A conversation is a list of turns: the user's, the assistant's, the user's,
-and so on, the user's last.
+A conversation is a list of turns, of the user and the assistant in alternation.
+The first and the last turn are the user's.
 """
 
 from collections.abc import Mapping, Sequence
 
 from tv_jax.edge.reading import brief
 
-# Some templates print today's date: then no run could be repeated.
+# Some templates print today's date. A fixed date makes runs repeatable.
 DATE = "26 Jul 2024"
 
-# What Qwen3's template calls it.
+# The option's name in Qwen3's template.
 THINKING = "enable_thinking"
 
-# What Vicuna v1.1 to v1.5 were trained with.
+# The system prompt in the training of Vicuna v1.1 to v1.5.
 VICUNA_SYSTEM = (
   "A chat between a curious user and an artificial intelligence assistant. "
   "The assistant gives helpful, detailed, and polite answers to the user's "
   "questions."
 )
 
-# Those that are the tokenizer's own.
+# The options that use the tokenizer's template.
 CHAT = ("chat", "without_thinking")
 TEMPLATES = ("raw", "vicuna", *CHAT)
 
 
 def encode(template: str, tokenizer, turns: Sequence[str]) -> list[int]:
-  """Encodes a conversation, up to where the next answer begins.
+  """Encodes a conversation, up to the start of the next answer.
 
   Args:
-    template: "raw" is the turns alone, each on its own line; "vicuna" is
-      Vicuna's, in which earlier answers end in its end token; "chat" is the
-      tokenizer's own, and "without_thinking" tells that not to think.
+    template: "raw" joins the turns with newlines. "vicuna" is Vicuna's
+      template, which ends earlier answers with the end token. "chat" is the
+      tokenizer's template, and "without_thinking" also turns thinking off.
     tokenizer: The tokenizer.
     turns: The conversation.
   """
@@ -53,15 +53,15 @@ def encode(template: str, tokenizer, turns: Sequence[str]) -> list[int]:
 def encode_messages(
   tokenizer, messages: Sequence[Mapping], template: str = "chat"
 ) -> list[int]:
-  """Encodes messages with the tokenizer's own template.
+  """Encodes messages with the tokenizer's template.
 
   Args:
     tokenizer: The tokenizer.
-    messages: Each {"role": .., "content": ..}, such as a "system" one first.
+    messages: Messages {"role": .., "content": ..}; the first may be "system".
     template: One of `CHAT`.
 
   Returns:
-    The tokens, up to where the next answer begins.
+    The tokens, up to the start of the next answer.
   """
   if template not in CHAT:
     raise ValueError(
@@ -93,14 +93,14 @@ def encode_messages(
 
 
 def before_user(tokenizer) -> list[int]:
-  """Returns the tokens of the tokenizer's template before a user's turn.
+  """Returns the tokens before a user's turn in the tokenizer's template.
 
-  A model that was trained with the template goes on as a user would.
+  From these tokens, a model trained with the template continues as a user.
   """
   word = "Hello"
   if tokenizer.chat_template:
     text = _apply(tokenizer, [{"role": "user", "content": word}])
-    head = text.rpartition(word)[0]  # a system prompt may greet
+    head = text.rpartition(word)[0]  # the last, as a system prompt may greet
     if head.strip():
       return _tokens(tokenizer, head, add_special_tokens=False)
   raise ValueError(
@@ -110,7 +110,7 @@ def before_user(tokenizer) -> list[int]:
 
 
 def _apply(tokenizer, messages: list[dict[str, str]], **options) -> str:
-  """Returns the text that the tokenizer's own template makes."""
+  """Returns the text of messages in the tokenizer's template."""
   if not tokenizer.chat_template:
     raise ValueError(
       f"{tokenizer.name_or_path} has no chat template: use one of raw, vicuna"
@@ -123,7 +123,7 @@ def _apply(tokenizer, messages: list[dict[str, str]], **options) -> str:
       date_string=DATE,
       **options,
     )
-  except Exception as error:  # a template can raise whatever it likes
+  except Exception as error:  # a template can raise any error
     raise ValueError(
       f"the chat template of {tokenizer.name_or_path} fails"
       f" ({type(error).__name__}: {brief(str(error))}): mend it, or use another"
@@ -131,5 +131,5 @@ def _apply(tokenizer, messages: list[dict[str, str]], **options) -> str:
 
 
 def _tokens(tokenizer, text: str, **options) -> list[int]:
-  text.encode()  # half of a character, as cut texts have, is a ValueError
+  text.encode()  # ValueError for half a character, as in cut texts
   return tokenizer(text, **options).input_ids

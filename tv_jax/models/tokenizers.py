@@ -8,15 +8,15 @@ from tv_jax.edge import reading
 from tv_jax.edge.reading import brief, name_of
 from tv_jax.models import gguf, storage
 
-# Without any of these a checkpoint has no tokenizer.
+# A checkpoint without any of these files has no tokenizer.
 _FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 
-# What stands for nothing yet, which one of two models may have made use of.
+# Names of unused tokens. One of two models may have put such a token to use.
 _SPARE = re.compile("reserved|unused|extra|placeholder|dummy", re.IGNORECASE)
 
 
 def import_transformers():
-  """Imports Hugging Face's transformers, without its advice to get PyTorch."""
+  """Imports transformers, without its advice to install PyTorch."""
   os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
   import transformers
 
@@ -24,7 +24,7 @@ def import_transformers():
 
 
 def load_tokenizer(path_or_repo, revision: str | None = None):
-  """Loads a checkpoint's tokenizer; code that comes with one is never run."""
+  """Loads a checkpoint's tokenizer; never runs code that comes with it."""
   directory = storage.resolve(path_or_repo, revision)
   settings = directory / "tokenizer_config.json"
   if settings.exists() and reading.json_object(settings).get("auto_map"):
@@ -41,7 +41,7 @@ def load_tokenizer(path_or_repo, revision: str | None = None):
       tokenizer = transformers.AutoTokenizer.from_pretrained(
         directory, trust_remote_code=False
       )
-  except Exception as error:  # of a file of a wrong shape it can be any
+  except Exception as error:  # a malformed file can raise any error
     reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     raise ValueError(
       f"no tokenizer could be loaded from {path_or_repo} ({reason})"
@@ -52,10 +52,10 @@ def load_tokenizer(path_or_repo, revision: str | None = None):
 
 
 def end_tokens(path_or_repo, revision: str | None = None) -> tuple[int, ...]:
-  """Returns the tokens that end an answer, all of them; some models name none.
+  """Returns all tokens that end an answer; some models name none.
 
-  Instruction-tuned models have several, and list them in
-  generation_config.json alone; without that file, config.json's count.
+  Instruction-tuned models have several, and list them only in
+  generation_config.json. If that file names none, config.json is read.
   """
   directory = storage.resolve(path_or_repo, revision)
   if gguf.is_file(directory):
@@ -79,17 +79,17 @@ def end_tokens(path_or_repo, revision: str | None = None) -> tuple[int, ...]:
 
 
 def check_tokens(draft, target) -> None:
-  """Refuses a draft to which a token is another text than to its target.
+  """Refuses a draft that has another text for a token than its target.
 
-  Tokens that only one of them has say nothing: special ones that were added,
-  or places that fill a vocabulary up. A draft without a tokenizer is believed.
+  Special tokens and unused ids that only one model has are ignored. A model
+  without a tokenizer is accepted.
 
   Args:
-    draft: The path or repository of a checkpoint, and its revision.
-    target: Likewise.
+    draft: Path or repository of the draft's checkpoint, and its revision.
+    target: The same for the target.
 
   Raises:
-    ValueError: In one line, the first token that differs.
+    ValueError: If a token's texts differ; names the first such token.
   """
   if (of_draft := _texts(*draft)) is None:
     return
@@ -116,7 +116,7 @@ def check_tokens(draft, target) -> None:
 
 
 def _texts(path, revision) -> tuple[dict[int, str], set[int]] | None:
-  """Returns each token's text, and which are added to the vocabulary."""
+  """Returns each token's text, and the tokens added to the vocabulary."""
   directory = storage.resolve(path, revision)
   if not gguf.is_file(directory) and not any(
     (directory / name).exists() for name in _FILES

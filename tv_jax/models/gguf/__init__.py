@@ -1,7 +1,7 @@
-"""GGUF files, read as directories in Hugging Face's layout are.
+"""Reads GGUF files like directories in Hugging Face's layout.
 
-Weights are read tensor by tensor from the file itself; the configuration and
-the tokenizer are made of its metadata.
+Weights are read tensor by tensor. The configuration and the tokenizer are made
+from the file's metadata.
 """
 
 from tv_jax.models.gguf.config import read_config

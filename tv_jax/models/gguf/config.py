@@ -1,4 +1,4 @@
-"""Makes a config.json of a GGUF file's metadata."""
+"""Makes the contents of a config.json from a GGUF file's metadata."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from tv_jax.models import rope
 from tv_jax.models.families import FAMILIES
 from tv_jax.models.gguf.reader import FACTORS, File, dequantised, read
 
-# What config.json calls an architecture's metadata.
+# Names of an architecture's metadata in config.json.
 _NAMES = {
   "block_count": "num_hidden_layers",
   "context_length": "max_position_embeddings",
@@ -23,7 +23,7 @@ _NAMES = {
   "rope.freq_base": "rope_theta",
   "vocab_size": "vocab_size",
 }
-# Those of which one value is supported: any other is of another model.
+# Metadata with the only supported values; other models have others.
 _FIXED = {
   "expert_count": (0,),
   "expert_used_count": (0,),
@@ -33,7 +33,7 @@ _FIXED = {
   "rope.scaling.attn_factor": (1.0,),
   "rope.scaling.type": ("none", "linear"),
 }
-# Read below, or nothing that changes what is computed.
+# Metadata that is read below or does not change the model's output.
 _OTHERS = {
   "attention.value_length",
   "rope.dimension_count",
@@ -45,10 +45,10 @@ _OTHERS = {
 
 
 def read_config(path) -> dict:
-  """Returns what a config.json would hold.
+  """Returns the contents of an equivalent config.json.
 
   Raises:
-    ValueError: In one line, what is unknown or unsupported.
+    ValueError: If metadata is unknown or unsupported; one line lists it.
   """
   file = read(path)
   metadata = file.metadata
@@ -67,7 +67,7 @@ def read_config(path) -> dict:
   def special(name):
     return metadata.get(f"tokenizer.ggml.{name}_token_id")
 
-  # Tokens that end an answer: of a text, of a turn, of a message.
+  # Tokens that end an answer: end of text, of turn and of message.
   ends = (special(name) for name in ("eos", "eot", "eom"))
   raw = {
     "model_type": kind,
@@ -90,7 +90,7 @@ def read_config(path) -> dict:
 
 
 def _foreign(file: File, kind: str, raw: dict):
-  """Yields a line for each thing that other models have."""
+  """Yields a line for each unknown or unsupported entry."""
   only = {f"{kind}.{name}": values for name, values in _FIXED.items()}
   only |= {"general.type": ("model",), "general.quantization_version": (2,)}
   known = {f"{kind}.{name}" for name in (*_NAMES, *_FIXED, *_OTHERS)}
@@ -112,14 +112,14 @@ def _foreign(file: File, kind: str, raw: dict):
 
 
 def _number(value):
-  """Returns a float32 as the decimal number that was rounded to it."""
+  """Returns the shortest decimal number that rounds to a float32."""
   if isinstance(value, float) and math.isfinite(value):
     return float(str(np.float32(value)))
   return value
 
 
 def _dtype(file: File) -> str:
-  """Returns what the weights are stored as; float16 if they are quantised."""
+  """Returns the dtype of the weights; float16 if they are quantised."""
   tensors = file.tensors.values()
   kinds = {x.tensor_type.name for x in tensors if len(x.shape) > 1}
   whole = {"F32": "float32", "BF16": "bfloat16"}
@@ -127,7 +127,7 @@ def _dtype(file: File) -> str:
 
 
 def _scaling(file: File, raw: dict, faults: list[str]) -> dict | None:
-  """Returns a config.json's `rope_scaling`."""
+  """Returns `rope_scaling` for config.json."""
   if FACTORS in file.tensors:
     return _llama3(file, raw, faults)
   factor = file.first("rope.scaling.factor", "rope.scale_linear")
@@ -138,7 +138,7 @@ def _scaling(file: File, raw: dict, faults: list[str]) -> dict | None:
 
 
 def _llama3(file: File, raw: dict, faults: list[str]) -> dict | None:
-  """Returns the scaling of Llama 3.1 and 3.2, if the factors are theirs."""
+  """Returns the scaling of Llama 3.1 and 3.2, if the factors match it."""
   channels: Any = file.first("rope.dimension_count")
   theta: Any = raw.get("rope_theta")
   tensor = file.tensors[FACTORS]

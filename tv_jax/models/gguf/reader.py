@@ -13,10 +13,10 @@ import numpy as np
 from tv_jax.models.layout import StoredTensor
 
 SUFFIX = ".gguf"
-# What a pair of channels' frequency is divided by: a part of the configuration.
+# Divisors of the RoPE frequencies: a part of the configuration, not a weight.
 FACTORS = "rope_freqs.weight"
 
-# Tensors' names before their suffix.
+# Hugging Face's tensor names, without the suffix.
 _NAMES = {
   "token_embd": "model.embed_tokens",
   "output_norm": "model.norm",
@@ -34,12 +34,13 @@ _NAMES = {
   "ffn_down": "mlp.down_proj",
 }
 _NAME = re.compile(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)")
-# Llama's queries and keys have a head's real and imaginary parts side by side.
+# Tensors with interleaved real and imaginary parts in Llama's files, and the
+# metadata with their number of heads.
 _HEADS = {"attn_q": ("head_count",), "attn_k": ("head_count_kv", "head_count")}
 
 
 def is_file(place) -> bool:
-  """Returns whether a path is that of a GGUF file, which need not exist."""
+  """Returns whether a path names a GGUF file, which need not exist."""
   return (
     isinstance(place, str | os.PathLike)
     and os.fspath(place).endswith(SUFFIX)
@@ -49,12 +50,12 @@ def is_file(place) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class File:
-  """What a file holds.
+  """The contents of a file.
 
   Attributes:
     path: The file.
-    metadata: Numbers, booleans, texts and lists.
-    tensors: The package's records, by the file's own names.
+    metadata: Numbers, booleans, texts and lists, by name.
+    tensors: The gguf package's records, by their names in the file.
   """
 
   path: pathlib.Path
@@ -62,7 +63,7 @@ class File:
   tensors: Mapping[str, Any]
 
   def first(self, *names: str) -> Any:
-    """Returns the first of these metadata of its architecture, or None."""
+    """Returns the first existing entry of its architecture, or None."""
     kind = self.metadata.get("general.architecture")
     values = (self.metadata.get(f"{kind}.{name}") for name in names)
     return next((value for value in values if value is not None), None)
@@ -73,10 +74,10 @@ class File:
 
 
 def read(path) -> File:
-  """Reads a file's metadata, and where its tensors are.
+  """Reads a file's metadata and the positions of its tensors.
 
   Raises:
-    ValueError: In one line, why it is no GGUF file.
+    ValueError: If the file is damaged or not GGUF.
   """
   path = pathlib.Path(path)
   return _read(path, path.stat().st_mtime_ns)
@@ -95,10 +96,10 @@ def _read(path: pathlib.Path, changed: int) -> File:
 
     @data.setter
     def data(self, value):
-      self._data = value.view(np.ndarray)  # whose parts are made faster
+      self._data = value.view(np.ndarray)  # faster to slice
 
     def _get_field_parts(self, orig_offs, raw_type):
-      """Reads a list at once; item by item a vocabulary takes seconds."""
+      """Reads a list at once; item by item, a vocabulary takes seconds."""
       kinds = gguf.GGUFValueType
       if raw_type != kinds.ARRAY or self.byte_order != "I":
         return super()._get_field_parts(orig_offs, raw_type)
@@ -125,7 +126,7 @@ def _read(path: pathlib.Path, changed: int) -> File:
     whole = Reader(path)
     metadata = {x: field.contents() for x, field in whole.fields.items()}
     _check_offsets(whole)
-  except Exception as error:  # of a damaged file it can be any
+  except Exception as error:  # a damaged file can raise any error
     reason = " ".join(str(error).split())
     raise ValueError(
       f"{path} is truncated or is not GGUF ({reason}): get it again"
@@ -134,7 +135,7 @@ def _read(path: pathlib.Path, changed: int) -> File:
 
 
 def _check_offsets(whole) -> None:
-  """Refuses tensors that lie elsewhere: they would be other weights."""
+  """Refuses gaps and overlaps of tensors: they give wrong weights."""
   end = whole.data_offset
   for tensor in sorted(whole.tensors, key=lambda x: (x.data_offset, x.n_bytes)):
     begin = -(-end // whole.alignment) * whole.alignment
@@ -147,13 +148,13 @@ def _check_offsets(whole) -> None:
 
 
 def contents(path) -> dict[str, StoredTensor]:
-  """Returns a file's tensors, by Hugging Face's names; none is read yet."""
+  """Returns a file's tensors by Hugging Face's names, without reading them."""
   file = read(path)
   return {
     _name(name): StoredTensor(
       path=path,
       shape=tuple(x.shape.tolist())[::-1],
-      dtype="F32",  # what the package makes of all types
+      dtype="F32",  # the package converts all types to this
       rows=functools.partial(_rows, file, x),
     )
     for name, x in file.tensors.items()
@@ -162,7 +163,7 @@ def contents(path) -> dict[str, StoredTensor]:
 
 
 def _name(name: str) -> str:
-  """Returns a tensor's name as Hugging Face has it; an unknown one as it is."""
+  """Returns Hugging Face's name of a tensor; keeps an unknown name."""
   parts = _NAME.fullmatch(name)
   if parts is None or parts[2] not in _NAMES:
     return name
@@ -176,7 +177,7 @@ def dequantised(file: File, tensor, start: int, stop: int) -> np.ndarray:
 
   shape = tensor.shape.tolist()[::-1]
   size = int(tensor.n_bytes) // shape[0]
-  # Read, not mapped: pages of the file would count as this process's memory.
+  # Read, not mapped: mapped pages would count as this process's memory.
   data = np.fromfile(
     file.path,
     np.uint8,
@@ -184,8 +185,8 @@ def dequantised(file: File, tensor, start: int, stop: int) -> np.ndarray:
     offset=int(tensor.data_offset) + start * size,
   )
   try:
-    with np.errstate(all="ignore"):  # what is stored may be infinite
-      # As a single row: the package takes others sixteen at a time, slowly.
+    with np.errstate(all="ignore"):  # weights may be infinite
+      # As a single row: the package reads several rows slowly, by sixteens.
       value = gguf.dequantize(data[None], tensor.tensor_type)
   except NotImplementedError:
     kind = tensor.tensor_type.name
@@ -194,7 +195,7 @@ def dequantised(file: File, tensor, start: int, stop: int) -> np.ndarray:
 
 
 def _rows(file: File, tensor, start: int, stop: int) -> np.ndarray:
-  """Returns rows as Hugging Face has them; of queries and keys, whole heads."""
+  """Returns rows in Hugging Face's order; in queries and keys, whole heads."""
   value, part = (
     dequantised(file, tensor, start, stop),
     tensor.name.split(".")[-2],

@@ -1,7 +1,7 @@
-"""Makes a tokenizer of a GGUF file's vocabulary.
+"""Makes a tokenizer from a GGUF file's vocabulary.
 
-transformers reads such files as well, but not `tokenizer.ggml.pre`: how texts
-are cut before pairs are merged.
+transformers also reads GGUF files, but ignores `tokenizer.ggml.pre`, which says
+how texts are split before pairs are merged.
 """
 
 from tokenizers import (
@@ -21,10 +21,10 @@ from tv_jax.models.gguf.reader import File, read
 # Types of tokens.
 _UNKNOWN, _CONTROL, _USER_DEFINED = 2, 3, 4
 
-# What transformers calls tokens with a part to play.
+# Names of special tokens in transformers.
 _ROLES = {"bos": "bos", "eos": "eos", "unknown": "unk", "padding": "pad"}
 
-# By `tokenizer.ggml.pre`. All of them end by writing bytes as letters.
+# Patterns that split a text, by `tokenizer.ggml.pre`.
 _GPT2 = (
   r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 )
@@ -43,10 +43,10 @@ _SPACE = "\u2581"
 
 
 def read_tokenizer(path):
-  """Returns transformers' tokenizer of a file's tokens; None if it has none.
+  """Returns a transformers tokenizer for a file, or None if it defines none.
 
   Raises:
-    ValueError: In one line, what is missing, unknown or unsupported.
+    ValueError: If an entry is missing, unknown or unsupported.
   """
   file = read(path)
   kind = file.metadata.get("tokenizer.ggml.model", "none")
@@ -111,17 +111,17 @@ def _flag(file: File, name: str, default: bool) -> bool:
 
 
 def _byte_pairs(file: File, vocabulary: dict) -> tuple[Tokenizer, bool]:
-  """Makes a tokenizer that merges bytes; says whether it begins a text."""
+  """Returns a byte-level BPE tokenizer, and whether it adds BOS by default."""
   pre = file.metadata.get("tokenizer.ggml.pre")
   if pre not in _CUTS:
     raise file.error(
       f"tokenizer.ggml.pre={brief(pre)} is not supported, only"
       f" {', '.join(map(repr, _CUTS))}",
     )
-  llama3 = pre == "llama-bpe"  # a piece that is a token is not merged again
+  llama3 = pre == "llama-bpe"  # a piece that is a token stays whole
   merges = [tuple(pair.split(" ", 1)) for pair in _get(file, "merges")]
   tokenizer = Tokenizer(BPE(vocabulary, merges, ignore_merges=llama3))
-  if pre == "qwen2":  # letters and their accents become one
+  if pre == "qwen2":  # joins letters and their accents
     tokenizer.normalizer = normalizers.NFC()
   tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
     [
@@ -134,7 +134,7 @@ def _byte_pairs(file: File, vocabulary: dict) -> tuple[Tokenizer, bool]:
 
 
 def _sentence_pieces(file: File, vocabulary: dict) -> tuple[Tokenizer, bool]:
-  """Makes a SentencePiece tokenizer that merges letters, the best first."""
+  """Returns a SentencePiece tokenizer, and whether it adds BOS by default."""
   for name in ("remove_extra_whitespaces", "precompiled_charsmap"):
     if _flag(file, name, False):
       raise file.error(f"tokenizer.ggml.{name} is not supported")
