@@ -1,9 +1,9 @@
-"""Random numbers that know what is known of them.
+"""Random numbers that remember the results of comparisons.
 
 A `Cell` is a x + b with numbers a and b. Its x is a uniform in [0, 1), an
 exponential variable E, 1 / E, or log E. Comparing a uniform with a number
-splits the interval that it is in. Comparing two exponential variables bounds
-their ratio: an argmax of noise and logits does, and draws a token so.
+splits the interval of the uniform. Comparing two exponential variables bounds
+their ratio. An argmax of noise and logits draws a token by such bounds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tv_jax.certify.dice import ratios
 from tv_jax.certify.dice.paths import current, exact, refuse
 
 _0 = Fraction(0)
-# A number that keeps noise from being 0; see `_blur`.
+# Programs add smaller numbers to noise to keep it from 0; see `_blur`.
 _TINY = Fraction(1, 10**6)
 SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 _REFUSED = ("__float__", "__int__", "__index__", "__bool__", "__hash__")
@@ -30,22 +30,22 @@ _REFUSED += ("__ceil__", "__reduce_ex__", "exp", "sqrt", "rint", "log1p")
 
 
 class Uniform:
-  """A uniform: in [low, high), or in (low, high) if `open`.
+  """A uniform in [low, high), or in (low, high) if `open`.
 
   Attributes:
-    logs: {1: -log u, -1: -log(1 - u)}, of those that were asked for.
-    raced: Whether one of these was compared with other noise.
+    logs: {1: -log u, -1: -log(1 - u)}, as far as the program took them.
+    raced: Whether one of these logarithms was compared with other noise.
   """
 
   def __init__(self):
-    """Makes one of which nothing is known."""
+    """Makes a uniform in [0, 1)."""
     current()
     self.low, self.high, self.open = Fraction(0), Fraction(1), False
     self.logs: dict[Fraction, Cell] = {}
     self.raced = False
 
   def less(self, number: Fraction, or_equal: bool) -> bool:
-    """Tells whether u < number, or u <= number; splits if need be."""
+    """Returns whether u < number or u <= number; may split the interval."""
     if self.raced:
       refuse("compares a uniform whose logarithm was in a race")
     if self.low == self.high:  # u is exactly 0
@@ -57,7 +57,7 @@ class Uniform:
     if number == 0:
       if not or_equal:
         return False
-      # Only a uniform of exactly 0 is.
+      # u <= 0 holds only if u is exactly 0.
       if current().take((Fraction(0), Fraction(1)), edge=0) == 0:
         self.high = self.low
         return True
@@ -72,17 +72,17 @@ class Uniform:
 
 
 class Exponential:
-  """An exponential variable; `uniform` is the cell that it is -log of."""
+  """An exponential variable E; E = -log(uniform) if a uniform is given."""
 
   def __init__(self, uniform: Any = None):
-    """Makes a new one."""
+    """Makes a new variable."""
     path = current()
     self.index, path.variables = path.variables, path.variables + 1
     self.uniform = uniform
     self.shift: Fraction | None = None  # see `Cell.pure`
 
   def enter(self) -> None:
-    """Enters a race; refuses if it is more than noise."""
+    """Enters a race; refuses if the program also uses the uniform."""
     if self.uniform is not None:
       source = self.uniform.source
       if source.low or source.high < 1 or source.open or len(source.logs) > 1:
@@ -94,7 +94,7 @@ class Exponential:
       source.raced = True
 
   def less(self, other: Exponential, ratio: Fraction) -> bool:
-    """Tells whether it is below ratio times another."""
+    """Returns whether E < ratio * other; both answers are tried."""
     self.enter()
     other.enter()
     path = current()
@@ -107,12 +107,12 @@ class Exponential:
 
 
 class Cell:
-  """A random number a x + b; `form` says what x is of its source."""
+  """A random number a x + b; `form` gives x as a function of `source`."""
 
   __slots__ = ("a", "b", "form", "source")
 
   def __init__(self, form: str, source: Any, a: Any = Fraction(1), b: Any = _0):
-    """Keeps what it is.
+    """Makes a x + b.
 
     Args:
       form: "u", "E", "1/E" or "log E".
@@ -124,18 +124,18 @@ class Cell:
     self.source: Any = source
 
   def __repr__(self) -> str:
-    """Returns what it is; prints of it are refused."""
+    """Describes the number in error messages; printing it is refused."""
     return "a uniform" if self.form == "u" else "a noise"
 
   @property
   def known(self) -> Fraction | float | None:
-    """Its value, if nothing of it is random."""
+    """The value if it is certain, else None."""
     if self.form == "u" and self.source.low == self.source.high:
       return self.b  # u is exactly 0
     return self.b if not self.a or isinstance(self.b, float) else None
 
   def __eq__(self, other):
-    """Returns whether it is the same number: others are with chance 0."""
+    """Returns whether both are the same number; others differ almost surely."""
     if isinstance(other, Cell):
       if self.known is not None:
         return self.known == other.known
@@ -147,7 +147,7 @@ class Cell:
     return _answer_like(self.known == number, other)
 
   def __ne__(self, other):
-    """Returns the contrary."""
+    """Returns the negation of `==`."""
     same = self.__eq__(other)
     return same if same is NotImplemented else same ^ True
 
@@ -205,7 +205,7 @@ class Cell:
       ratio = exp((other.b - self.b) / self.a)
     else:  # a E < a' F
       if self.form == "E" or self.b != other.b:
-        equal = 0 if self.b == other.b else None  # it makes no difference then
+        equal = 0 if self.b == other.b else None  # equal summands cancel
         self.pure(equal), other.pure(equal)
       if same or (self.a < 0) != (other.a < 0):
         return compare(self.a, other.a)
@@ -220,7 +220,7 @@ class Cell:
     """Returns noise without a tiny number that was added to it.
 
     Args:
-      shift: The number that counts; None: b / a, for a (E + b / a).
+      shift: The number added to E. None: b / a, as a E + b = a (E + b / a).
     """
     shift = self.b / self.a if shift is None else shift
     if self.form != "E" or not 0 <= shift <= _TINY:
@@ -233,7 +233,7 @@ class Cell:
     return Cell("E", self.source, self.a)
 
   def clamp(self, low=None, high=None):
-    """Returns the number, kept between two that cut off next to nothing."""
+    """Clamps to [low, high]; refuses if this changes more than rounding."""
     ends = [None if x is None else exact(x) for x in (low, high)]
     if self.known is not None:
       number: Any = self.known
@@ -261,12 +261,12 @@ class Cell:
   __radd__ = __add__
 
   def __sub__(self, other):
-    """Returns the difference to a number."""
+    """Subtracts a number."""
     number = _number(other, "subtracts random numbers", self.form == "log E")
     return number if number is NotImplemented else self._linear(1, -number)
 
   def __rsub__(self, other):
-    """Returns the difference of a number to it."""
+    """Subtracts the random number from a number."""
     return -self + other
 
   def __neg__(self):
@@ -305,7 +305,7 @@ class Cell:
     return Cell(inverse, noise.source, number / noise.a)
 
   def log(self) -> Cell:
-    """Returns its logarithm: that of a uniform is less an exponential."""
+    """Returns the logarithm; for a uniform it is -E, with E exponential."""
     if self.form == "u":
       low, high = sorted((self.b, self.a + self.b))
       if abs(low) + abs(high - 1) > _TINY:
@@ -329,17 +329,17 @@ class Cell:
 
 
 def _blur(share: Fraction) -> None:
-  """Counts a difference between the noise that is followed and the program's.
+  """Adds to the bound on the error that tiny numbers in noise cause.
 
-  E + eps, max(E, eps) and -log(u + eps) differ from E in law, by a total
-  variation of eps at most, and are followed as E. So the law of all that a
-  program returns is off by the sum of these at most.
+  E + eps, max(E, eps) and -log(u + eps) are followed as E. Each differs from E
+  by a total variation of at most eps. The law of the program's result is off by
+  at most the sum of all eps.
   """
   current().blur += share
 
 
 def _compared(other) -> Fraction | float | None:
-  """Returns the number that a random one is compared with; None: it is none."""
+  """Returns the operand of a comparison as a number; None for other types."""
   dtype = str(getattr(other, "dtype", "")).removeprefix("torch.")
   if dtype in ("float16", "bfloat16") and exact(other) is not None:
     refuse(f"compares a random number with one of {dtype}, which rounds it")
@@ -347,9 +347,9 @@ def _compared(other) -> Fraction | float | None:
 
 
 def _answer_like(answer: bool, other):
-  """Returns the answer to a comparison as NumPy or torch has it."""
+  """Returns the answer to a comparison in the type that NumPy or torch uses."""
   if type(other).__module__.startswith("torch"):
-    return other.isnan().fill_(answer)  # of its shape
+    return other.isnan().fill_(answer)  # in the shape of `other`
   return np.bool_(answer) if isinstance(other, np.generic) else answer
 
 
@@ -365,7 +365,7 @@ for _name in _REFUSED:
 
 
 def _number(value, action: str, infinite: bool = False):
-  """Returns a number to compute with, or NotImplemented for an array, say."""
+  """Returns an operand as a number, or NotImplemented for other types."""
   if isinstance(value, Cell):
     refuse(action)
   number = exact(value)
@@ -375,11 +375,11 @@ def _number(value, action: str, infinite: bool = False):
 
 
 def exp(value: Fraction) -> Fraction:
-  """Returns the exponential, also where a float has no place for it.
+  """Returns the exponential, also beyond the range of a float.
 
-  That of more than 10,000 is that of 10,000. So far apart are a logit and one
-  that is masked (-1e9, or the least float): the lesser one wins with a chance
-  below all that is followed.
+  Values are clamped to +-10,000. Only a masked logit (-1e9, or the least float)
+  is further from other logits. It wins with a probability far below the weight
+  of any path that is followed.
   """
   power = round(min(max(value, -10_000), 10_000) / math.log(2))
   rest = min(max(float(value) - power * math.log(2), -1), 1)

@@ -1,4 +1,4 @@
-"""The exact law of what a Python function returns: every outcome is tried."""
+"""Finds the exact law of a function's result: every outcome is tried."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ from tv_jax.certify.dice.replaced import (
   way_out,
 )
 
-# A function that fails on less likely paths fails by rounding: these are left.
+# A failure on a less likely path counts as rounding: the path is unexplored.
 _ROUNDING = Fraction(1, 10**12)
-# So many runs are made twice, to see whether they are the same.
+# The first runs are repeated, to test that equal draws give equal results.
 _REPEATED = 64
-# Stand-ins are put in the place of functions that all threads use.
+# Stand-ins replace functions of modules, which all threads share.
 _LOCK = threading.RLock()
 _CUT = object()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Law:
-  """What a function returns, and how likely.
+  """The law of a function's result.
 
   Attributes:
-    chances: By what is returned, lists and arrays as tuples.
-    edges: What is returned only where a uniform is exactly 0, which has no
-      weight, but is a number that generators give.
-    unexplored: The weight of the paths that were not followed to their end, or
-      in which the function fails by rounding.
-    runs: How often the function was run.
-    blur: Total variation at most that is due to tiny numbers added to noise:
+    chances: Probability of each result; lists and arrays become tuples.
+    edges: Results that occur only if a uniform is exactly 0. They have no
+      weight here, but real generators do return 0.
+    unexplored: Weight of the paths that were not followed to the end, or ended
+      with a failure by rounding.
+    runs: Number of runs of the function.
+    blur: Bound on the total variation due to tiny numbers added to noise:
       E + 1e-10 is followed as E.
   """
 
@@ -87,22 +87,23 @@ def explore(
   seconds: float = 600.0,
   arrays: str = "numpy",
 ) -> Law:
-  """Finds the exact law of what a function returns.
+  """Finds the exact law of a function's result.
 
-  It is called with an `rng` that stands for NumPy's Generator if it takes one
-  argument without a default; what it draws from `random`, `numpy.random` and
-  `torch` is seen as well. With arrays="jax" the `rng` is a `jax.random.key`.
+  A function with an argument without a default gets a stand-in for NumPy's
+  Generator, or with arrays="jax" a `jax.random.key`. Draws from `random`,
+  `numpy.random` and `torch` are followed as well.
 
   Args:
-    function: Deterministic but for what it draws.
-    budget: Runs at most, the likeliest paths first; the rest is unexplored.
-    least: Paths of less weight are not followed; they are unexplored.
-    seconds: After which the rest is unexplored.
-    arrays: "jax" for a function of JAX, which draws by keys.
+    function: A function that is deterministic except for its draws.
+    budget: Maximum number of runs. The likeliest paths are run first; the rest
+      is unexplored.
+    least: Minimum weight of a path; lighter paths are unexplored.
+    seconds: Time after which the rest is unexplored.
+    arrays: "jax" for a function in JAX, which draws by keys.
 
   Raises:
-    ExploreError: It looks at a random number in another way than comparing it,
-      it fails, or it keeps something from run to run.
+    ExploreError: The function uses a random number in another way than
+      comparing it, fails, or keeps state from run to run.
   """
   deadline, lightest = time.monotonic() + seconds, Fraction(least)
   chances: dict[Any, Fraction] = {}
@@ -120,12 +121,12 @@ def explore(
       path = Path(heapq.heappop(waiting)[-1], lightest, deadline)
       value = _run(call, path)
       runs += 1
-      # All draws of a program may be unseen: its first run is its only one.
+      # If no draw is followed, there is only one run: repeat it more often.
       repeats = 8 if runs == 1 else runs <= _REPEATED
       for _ in range(0 if value is _CUT else repeats):
         again = Path(path.last, lightest, float("inf"))
         other = _run(call, again)
-        if (other,) != (value,) or again.others:  # NaN is itself
+        if (other,) != (value,) or again.others:  # in a tuple, NaN equals NaN
           raise ExploreError(
             f"two runs that drew the same return {value!r:.80} and"
             f" {other!r:.80}: {DIFFERENT}"
@@ -137,7 +138,7 @@ def explore(
         blur += path.weight * path.blur
       for weight, last in path.others:
         heapq.heappush(waiting, (-weight, next(order), last))
-      if len(waiting) > 2 * (budget - runs):  # the others' turn never comes
+      if len(waiting) > 2 * (budget - runs):  # the budget excludes the others
         waiting = heapq.nsmallest(budget - runs, waiting)
   return Law(
     chances=chances,
@@ -149,7 +150,7 @@ def explore(
 
 
 def _run(call: Callable, path: Path) -> Any:
-  """Runs the function along a path; returns what it returns, or _CUT."""
+  """Runs the function along a path; returns its result, or _CUT."""
   try:
     with (
       paths.followed(path),
@@ -159,7 +160,7 @@ def _run(call: Callable, path: Path) -> Any:
       try:
         value = call()
       finally:
-        if path.ended is not None:  # which the function may have caught
+        if path.ended is not None:  # even if the function caught it
           raise path.ended
     if path.planned:
       raise ExploreError(f"two runs that drew the same differ: {DIFFERENT}")
@@ -183,7 +184,7 @@ def _run(call: Callable, path: Path) -> Any:
 
 
 def plain(value) -> Hashable:
-  """Returns what a function returned as something to count by."""
+  """Converts a function's result to a hashable value."""
   if hasattr(value, "tolist") and not isinstance(value, type):
     value = value.tolist()
   if isinstance(value, list | tuple):
@@ -191,7 +192,7 @@ def plain(value) -> Hashable:
   if isinstance(value, dict):
     return tuple((plain(k), plain(v)) for k, v in value.items())
   if isinstance(value, float) and value != value:
-    return np.nan  # one object, that all of them are counted as one
+    return np.nan  # a single object, so that all NaNs count as equal
   if isinstance(value, Hashable) and not isinstance(value, Cell):
     return value
   raise ExploreError(

@@ -1,4 +1,4 @@
-"""What stands for the generators of NumPy and of Python."""
+"""Stand-ins for the random generators of NumPy and Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from tv_jax.certify.dice.cells import exponential, uniform
 from tv_jax.certify.dice.paths import RefusedError, current, rational, refuse
 
-# More numbers, all alike, are not tried.
+# Maximum number of equally likely outcomes of a draw.
 _MOST = 100_000
 
 
@@ -36,7 +36,7 @@ def _shares(weights: tuple) -> tuple[Fraction, ...]:
 
 
 def draw_below(count: int) -> int:
-  """Draws one of 0 .. count - 1, all alike."""
+  """Draws an integer from 0 .. count - 1 uniformly."""
   if count > _MOST:
     raise RefusedError(
       f"draws one of {count} numbers: all would be tried, and more than {_MOST}"
@@ -47,7 +47,7 @@ def draw_below(count: int) -> int:
 
 
 def draw_distinct(weights, count: int) -> list[int]:
-  """Draws several different indices, one after the other."""
+  """Draws `count` different indices, one after the other."""
   left, drawn = [*weights], []
   for _ in range(count):
     if not any(left):
@@ -58,7 +58,7 @@ def draw_distinct(weights, count: int) -> list[int]:
 
 
 def filled(shape, make: Callable, dtype: Any = object) -> Any:
-  """Returns one number, or an array of them."""
+  """Returns a number if `shape` is None, or an array of numbers."""
   if shape is None:
     return make() if dtype is object else dtype(make())
   array = np.empty(tuple(np.atleast_1d(shape)) if shape != () else (), dtype)
@@ -68,14 +68,14 @@ def filled(shape, make: Callable, dtype: Any = object) -> Any:
 
 
 def _number(parameter) -> float:
-  """Returns what noise is scaled by or moved; refuses many, one for each."""
+  """Returns a scale or location parameter; refuses an array."""
   if np.ndim(parameter):
     refuse("draws by an array of parameters (compute with what is drawn)")
   return float(parameter)
 
 
 def _law(p) -> Sequence[float]:
-  """Returns probabilities as NumPy takes them: they sum to 1 nearly."""
+  """Returns probabilities; as in NumPy, their sum must be 1 up to rounding."""
   p = np.asarray(p)
   eps = np.finfo(p.dtype if p.dtype.kind == "f" else float).eps
   if abs(sum(p.tolist()) - 1) > max(eps, np.finfo(float).eps) ** 0.5:
@@ -84,7 +84,7 @@ def _law(p) -> Sequence[float]:
 
 
 def refuse_seed(action: str) -> NoReturn:
-  """Refuses what makes numbers come again: here they would be others."""
+  """Refuses seeds and copies of generators: repeated draws are not followed."""
   raise RefusedError(
     f"{action}: its numbers can come again, in this run or in each, which is"
     " not followed (draw from the rng that is given, or from a generator"
@@ -93,7 +93,7 @@ def refuse_seed(action: str) -> NoReturn:
 
 
 class Seeded:
-  """Stands for classes of generators, none of which may be made."""
+  """Stands for a class that a program may not instantiate."""
 
   def __new__(cls, *_, **__):
     """Refuses."""
@@ -101,7 +101,7 @@ class Seeded:
 
 
 class Twin:
-  """Stands for a generator that is in another's state."""
+  """Stands for a generator that has the same state as another."""
 
   def __getattr__(self, name: str):
     """Refuses."""
@@ -109,7 +109,7 @@ class Twin:
 
 
 class Subclass:
-  """Stands for a generator of a class that a program made."""
+  """Stands for a generator of a program's subclass."""
 
   def __getattr__(self, name: str):
     """Refuses."""
@@ -119,7 +119,7 @@ class Subclass:
 
 
 class _Generator:
-  """Refuses seeds and copies, and by name what is not known."""
+  """Refuses seeds, copies and unknown methods."""
 
   def __init__(self, *seeds, **named):
     """Refuses a seed."""
@@ -179,7 +179,7 @@ class Dice(_Generator):
     return pool[np.array(draw_distinct(law, count), int).reshape(size)]
 
   def multinomial(self, n, pvals, size=None):
-    """Draws counts; as in NumPy the last entry has what the others leave."""
+    """Draws counts; as in NumPy, the last probability is the remainder."""
     law = [rational(x) for x in np.asarray(pvals).tolist()]
     law[-1] = max(1 - sum(law[:-1], Fraction(0)), Fraction(0))
     shape = () if size is None else tuple(np.atleast_1d(size))
@@ -215,7 +215,7 @@ class OldDice(Dice):
     return self.random(shape or None)
 
   def randint(self, low, high=None, size=None):
-    """Draws integers; a single one is Python's."""
+    """Draws integers; a single integer is a Python int."""
     drawn = self.integers(low, high, size)
     return int(drawn) if size is None else drawn
 
@@ -241,7 +241,7 @@ class PythonDice(_Generator):
     return pool[draw_below(len(pool))]
 
   def randint(self, a, b):
-    """Draws an integer, both ends among them."""
+    """Draws an integer from a to b inclusive."""
     return a + draw_below(b - a + 1)
 
   def choice(self, seq):
@@ -260,7 +260,7 @@ class PythonDice(_Generator):
 
 
 def _refusing(name: str, method: Callable) -> Callable:
-  """Returns a method that refuses arguments that it does not know."""
+  """Makes a method refuse unknown arguments."""
   signature = inspect.signature(method)
 
   @functools.wraps(method)
@@ -270,7 +270,7 @@ def _refusing(name: str, method: Callable) -> Callable:
     except TypeError:
       try:
         signature.bind(*arguments, **named)
-      except TypeError as error:  # which the function might catch
+      except TypeError as error:  # the program might catch a TypeError
         raise RefusedError(f"draws by {name}() otherwise: {error}") from None
       raise
 

@@ -1,9 +1,9 @@
 """Rules of JAX's primitives on arrays of random numbers.
 
-An array of random numbers is a NumPy array of objects: cells, with numbers
-beside them. NumPy applies the operators of its entries, so one table of NumPy
-functions serves random arrays, and also concrete arrays inside a jitted
-function, where NumPy is faster than a compilation of each small operation.
+An array of random numbers is a NumPy array of objects: cells and numbers. NumPy
+applies the operators of its entries, so one table of NumPy functions serves
+random arrays. It also serves concrete arrays inside a jitted function, where
+NumPy is faster than compiling each small operation.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _TINY = 2.0**-100
 
 
 class Bits:
-  """Random bits on their way to a uniform, as `jax.random` makes it.
+  """Random bits that `jax.random` converts to a uniform.
 
-  The bits are shifted down to a mantissa, are given the exponent of 1, and are
-  read as the float 1 + u. Their order is that of their uniforms.
+  The conversion shifts the bits down to a mantissa, sets the exponent of 1, and
+  reads the float 1 + u. Bits have the same order as their uniforms.
   """
 
   def __init__(self, uniform: Uniform, width: int, step: int = 0):
@@ -58,7 +58,7 @@ class Bits:
     return Cell("u", self.uniform) + 1
 
   def __lt__(self, other):
-    """Compares two of them; a sort by random bits is a random permutation."""
+    """Compares random bits; a sort by them is a random permutation."""
     if not isinstance(other, Bits) or self.step or other.step:
       refuse("compares random bits")
     return Cell("u", self.uniform).log() < Cell("u", other.uniform).log()
@@ -72,7 +72,7 @@ class Bits:
 
 
 def number(entry):
-  """Returns an entry's value if nothing of it is random, or the entry."""
+  """Returns an entry's value if it is certain, else the entry."""
   known = entry.known if isinstance(entry, Cell) else None
   return entry if known is None else float(known)
 
@@ -133,7 +133,7 @@ def _select(which, *cases, **_):
   return np.choose(which, cases)
 
 
-# From arrays to an array, by the primitive's name: nothing is computed.
+# Primitives that move entries and compute nothing, by name.
 MOVED: dict[str, Callable] = {
   "reshape": lambda x, new_sizes, **_: x.reshape(new_sizes),
   "squeeze": lambda x, dimensions, **_: np.squeeze(x, dimensions),
@@ -147,12 +147,12 @@ MOVED: dict[str, Callable] = {
   "dynamic_slice": _dynamic_slice,
   "select_n": _select,
 }
-# These leave arrays as they are, the second ones on a mesh of one device.
+# Primitives that return their arrays: always, and on a mesh of one device.
 SAME = ("copy", "copy_p", "device_put", "optimization_barrier", "stage")
 ON_MESH = ("psum", "psum2", "psum_invariant", "pmax", "pmin", "pvary", "pcast")
 ON_MESH += ("reshard", "sharding_constraint")
-# Other moves, with the places of the arrays that they move. They are applied
-# to the numbers of the entries.
+# More primitives that move entries, with the positions of the moved arguments.
+# They are applied to the entries' indices.
 INDEXED = {"gather": (0,), "pad": (0, 1), "dynamic_update_slice": (0, 1)}
 INDEXED |= {"scatter": (0, 2), "split": (0,)}
 COMPARED = {
@@ -165,7 +165,7 @@ COMPARED = {
   "lt_to": np.less,
   "le_to": np.less_equal,
 }
-# These give the same as the compiled operation does, also of concrete arrays.
+# On concrete arrays, NumPy gives the same numbers as the compiled operation.
 EXACT = {
   "add": np.add,
   "sub": np.subtract,
@@ -214,7 +214,7 @@ def _extreme(choose: Callable, x, axes, **_):
 
 
 def _ranked(row: Sequence) -> list[int]:
-  """Returns the order of a row, the least first."""
+  """Returns the indices that sort a row in ascending order."""
 
   def compare(i, j):
     return -1 if row[i] < row[j] else int(row[j] < row[i])
@@ -242,7 +242,7 @@ def _top_k(x, k, **_):
   return [np.take_along_axis(x, order, -1), order]
 
 
-# From random arrays to an array, or to several of them.
+# Primitives from random arrays to an array or a list of arrays.
 REDUCED: dict[str, Callable] = {
   "argmax": functools.partial(_raced, True),
   "argmin": functools.partial(_raced, False),
@@ -261,7 +261,7 @@ REDUCED: dict[str, Callable] = {
 
 
 def _rate(x) -> Fraction | None:
-  """Returns the rate r for which the largest x has the least E / r."""
+  """Returns the rate r of x in a race: the largest x has the least E / r."""
   if x.form == "log E" and x.a < 0 and isinstance(x.b, Fraction):
     return exp(-x.b / x.a)
   if x.form == "1/E" and x.a > 0 and not x.b:
@@ -270,10 +270,10 @@ def _rate(x) -> Fraction | None:
 
 
 def winner(row: Sequence) -> int:
-  """Returns the place of the largest entry of a row.
+  """Returns the index of the largest entry of a row.
 
-  A race of noise is one choice among its entries. Comparisons of each with the
-  best so far would take a path for each order of records.
+  A race of noise is a single choice among the entries. Pairwise comparisons
+  would need a path for each sequence of leaders.
   """
   row = [*map(number, row)]
   noise = {i: x for i, x in enumerate(row) if is_random(x)}

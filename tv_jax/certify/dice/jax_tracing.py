@@ -1,15 +1,15 @@
-"""JAX's functions on random numbers, followed as they run.
+"""Follows JAX's functions on random numbers.
 
-While a function runs, JAX's current trace is a `Following`. Each primitive,
-jitted or not, comes to it, whatever name the function called it by. An array of
-random numbers is a `Drawn`: a tracer of JAX with an array of cells. Other
-arrays stay JAX's own, and are computed by JAX.
+While a function runs, JAX's current trace is a `Following`. It receives every
+primitive, jitted or not, and under whatever name the program imported it. An
+array of random numbers is a `Drawn`, a JAX tracer with an array of cells. JAX
+computes all other arrays.
 
-Keys are real keys. Each random bit is known by its key and its place, so a key
-used twice gives the same numbers, and so do two keys that are the same by
-`split` and `fold_in`. Only keys that come from the one that is given are drawn
-from: others would give the same numbers in each run. That key is another in
-every other run, so a function that reads it as a number is noticed.
+Keys are real keys. A key and an index identify a random bit, so equal keys give
+equal numbers, even if `split` and `fold_in` made them separately. All keys must
+be derived from the given key; other keys would give the same numbers in every
+run. The given key alternates from run to run, so a function that reads it as a
+number is noticed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Drawn(core.Tracer):
   __slots__ = ("entries",)
 
   def __init__(self, trace: Following, entries: np.ndarray, dtype: Any):
-    """Keeps the cells, and the type that the array has in JAX."""
+    """Keeps the cells, and the array's dtype in JAX."""
     super().__init__(trace, core.ShapedArray(entries.shape, np.dtype(dtype)))
     self.entries = entries
 
@@ -64,14 +64,14 @@ for _name in ("item", "tolist", "tobytes", "__str__", "__format__"):
 
 
 class Following(core.Trace):
-  """Does each of JAX's primitives, in one run of a function."""
+  """Executes JAX's primitives during a run of a function."""
 
   __slots__ = ("integers", "keys", "uniforms")
 
   def __init__(self):
-    """Begins a run, in which nothing is drawn yet."""
+    """Begins a run without draws."""
     super().__init__()
-    self.keys: set[bytes] = set()  # derived from the key that was given
+    self.keys: set[bytes] = set()  # derived from the given key
     self.uniforms: dict[tuple, Uniform] = {}
     self.integers: dict[tuple, tuple[int, int]] = {}
 
@@ -80,7 +80,7 @@ class Following(core.Trace):
     return val if isinstance(val, Drawn) else core.eval_trace.stage_value(val)
 
   def process_primitive(self, primitive, tracers, params, /):
-    """Does a primitive outside of jitted functions."""
+    """Executes a primitive outside of jitted functions."""
     with core.set_current_trace(core.eval_trace):
       result = self._done(primitive, tracers, params)
       if primitive.multiple_results:
@@ -88,12 +88,12 @@ class Following(core.Trace):
       return _as_jax(result)
 
   def process_custom_jvp_call(self, primitive, fun, jvp, tracers, /, **_):
-    """Calls a function that has a derivative of its own."""
+    """Calls a function with a custom derivative."""
     with core.set_current_trace(self):
       return fun.call_wrapped(*tracers)
 
   def process_custom_vjp_call(self, primitive, fun, fwd, bwd, tracers, /, **_):
-    """Calls a function that has a derivative of its own."""
+    """Calls a function with a custom derivative."""
     with core.set_current_trace(self):
       return fun.call_wrapped(*tracers)
 
@@ -110,7 +110,7 @@ class Following(core.Trace):
       return results[0].update([*map(_as_jax, self.run(jaxpr, args))])
 
   def _done(self, primitive, values: Sequence, params: dict) -> Any:
-    """Does a primitive; its results may be NumPy's arrays."""
+    """Executes a primitive; its results may be NumPy arrays."""
     name = primitive.name
     random = any(isinstance(x, Drawn) for x in values)
     if name == "random_bits":
@@ -134,7 +134,7 @@ class Following(core.Trace):
     return result
 
   def run(self, jaxpr: Any, values: Sequence) -> list:
-    """Does a jitted function's equations, one after the other."""
+    """Executes a jitted function's equations in order."""
     inner = _equations(jaxpr)
     names = [*inner.constvars, *inner.invars]
     given = map(_as_numpy, [*getattr(jaxpr, "consts", ()), *values])
@@ -155,7 +155,7 @@ class Following(core.Trace):
     return [*map(read, inner.outvars)]
 
   def _equation(self, eqn, values: list) -> list:
-    """Does an equation, with NumPy where that gives the same numbers."""
+    """Executes an equation, with NumPy where that gives the same numbers."""
     name, params = eqn.primitive.name, eqn.params
     if all(isinstance(x, np.ndarray) for x in values):
       dtype, result = eqn.outvars[0].aval.dtype if eqn.outvars else None, None
@@ -180,7 +180,7 @@ class Following(core.Trace):
     return [*map(_as_numpy, results)]
 
   def _draw(self, keys, *, bit_width: int, shape: tuple) -> Drawn:
-    """Draws random bits, of each key as many as a shape has."""
+    """Draws random bits of the given shape for each key."""
     rows = self._given(keys)
     if bit_width not in (32, 64):
       refuse(f"draws {bit_width} random bits, whose chances are coarse")
@@ -195,7 +195,7 @@ class Following(core.Trace):
     return Drawn(self, entries, f"uint{bit_width}")
 
   def _integers(self, keys, low, high, *, aval) -> np.ndarray:
-    """Draws integers as `jax.random.randint` does, all alike."""
+    """Draws uniform integers, as `jax.random.randint` does."""
     if np.ndim(low) or np.ndim(high):
       refuse("draws integers between arrays of numbers")
     rows, count = self._given(keys), max(int(high) - int(low), 1)
@@ -212,7 +212,7 @@ class Following(core.Trace):
     return drawn.reshape(aval.shape)
 
   def _given(self, keys) -> list[bytes]:
-    """Returns keys' numbers; refuses keys that are not from the given one."""
+    """Returns the keys' data; refuses keys not derived from the given key."""
     rows = _rows(keys)
     if not all(row in self.keys for row in rows):
       refuse_draws(
@@ -222,7 +222,7 @@ class Following(core.Trace):
     return rows
 
   def _followed(self, name: str, values: Sequence, params: dict) -> Any:
-    """Does a primitive on random arrays."""
+    """Executes a primitive on random arrays."""
     kept = params.get("new_dtype") or next(
       x.dtype for x in values if isinstance(x, Drawn)
     )
@@ -263,7 +263,7 @@ class Following(core.Trace):
     return self._kept(result, kept)
 
   def _kept(self, result, dtype):
-    """Returns a result as random, or as concrete if nothing of it is."""
+    """Returns a result as a `Drawn`, or as an array if no entry is random."""
     if not isinstance(result, np.ndarray):
       result = np.asarray(result, object)
     if result.dtype != object:
@@ -274,7 +274,7 @@ class Following(core.Trace):
     return result.astype(dtype)
 
   def _entered(self, name: str, values: Sequence, params: dict) -> list:
-    """Does a primitive that calls functions."""
+    """Executes a primitive that calls functions."""
     if name == "cond":
       which, *values = values
       if isinstance(which, Drawn):
@@ -301,7 +301,7 @@ class Following(core.Trace):
     raise RefusedError(f"draws, or uses random numbers, in JAX's {name}")
 
   def _where(self, goes: np.ndarray, new, old):
-    """Returns the new state of a loop; under vmap that of the rows that go."""
+    """Returns a loop's new state; under vmap only active rows change."""
     if goes.all():
       return new
     goes = goes.reshape(goes.shape + (1,) * (new.ndim - goes.ndim))
@@ -310,7 +310,7 @@ class Following(core.Trace):
     return _as_numpy(jnp.where(goes, new, old))
 
   def _scanned(self, values, *, jaxpr, length, reverse, **params) -> list:
-    """Does a loop of a known length."""
+    """Executes a loop of known length."""
     if "ft_in" in params:  # since jax 0.11
       parts = [[*x] for x in params["ft_in"].update(values).unpack()]
     else:
@@ -330,7 +330,7 @@ class Following(core.Trace):
     return [*state, *map(self._stacked, zip(*stacks, strict=True))]
 
   def _stacked(self, rows: Sequence) -> Any:
-    """Stacks what a loop put out in each of its steps."""
+    """Stacks the outputs of a loop's steps."""
     if any(isinstance(x, Drawn) for x in rows):
       dtype = rows[0].dtype
       return self._kept(np.stack([_entries(x) for x in rows]), dtype)
@@ -340,7 +340,7 @@ class Following(core.Trace):
 
 
 def _is_split() -> bool:
-  """Tells whether a random bit depends on its place alone, not on the shape."""
+  """Tells whether a random bit depends on its index but not on the shape."""
   return jax.config.jax_threefry_partitionable  # pyright: ignore
 
 
@@ -355,7 +355,7 @@ def _is_key(x) -> bool:
 
 
 def _as_numpy(x) -> Any:
-  """Returns a concrete array as NumPy's; keys and random ones as they are."""
+  """Converts concrete arrays to NumPy; leaves keys and random arrays."""
   if isinstance(x, Drawn | np.ndarray) or (
     isinstance(x, jax.Array) and _is_key(x)
   ):
@@ -381,7 +381,7 @@ _numbers = np.frompyfunc(rules.number, 1, 1)
 
 
 def _indexed(name: str, values, is_data, params) -> np.ndarray:
-  """Moves the numbers of entries, and then the entries themselves."""
+  """Runs a primitive on the entries' indices, then looks up the entries."""
   pool, moved = [], []
   for x, data in zip(values, is_data, strict=True):
     if data:
@@ -413,7 +413,7 @@ _PRIMITIVES = {
 
 
 def _rows(keys) -> list[bytes]:
-  """Returns the numbers of each of some keys."""
+  """Returns the data of each key."""
   impl = str(jax.random.key_impl(keys))
   data = np.asarray(jax.random.key_data(keys))
   return [
@@ -446,7 +446,7 @@ def _is_short(jaxpr) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _is_randint(jaxpr) -> bool:
-  """Tells whether a jitted function is that of `jax.random.randint`."""
+  """Tells whether a jitted function implements `jax.random.randint`."""
   info = _equations(jaxpr).debug_info
   name, _, file = info.func_src_info.partition(" at ")
   ours = file.startswith(str(pathlib.Path(jax.__file__).parent) + os.sep)
@@ -476,7 +476,7 @@ def _line(eqn) -> str:
 
 
 def refuse_draws(action: str) -> None:
-  """Refuses draws that are not followed, with the way out."""
+  """Refuses draws that are not followed; the message has the remedy."""
   raise RefusedError(
     f"{action} (a program in JAX is given a key as its rng by --arrays=jax, in"
     ' Python by arrays="jax": make all keys of it)'
@@ -501,7 +501,7 @@ def followed(path: Path) -> Iterator[None]:
 
 @functools.cache
 def _root(odd: int) -> tuple[Any, list[bytes]]:
-  """Returns a key; the two differ in each bit."""
+  """Returns one of two keys that differ in each bit, and its data."""
   with core.set_current_trace(core.eval_trace):
     size = jax.random.key_data(jax.random.key(0)).size
     bits = np.resize(np.array(_ROOT, np.uint32), size)
@@ -518,7 +518,7 @@ def given_key() -> Any:
 
 
 def with_arrays(law: Callable) -> Callable:
-  """Returns a function of prefixes to laws that are JAX's arrays."""
+  """Makes `law` return JAX arrays, each made once."""
 
   @functools.cache
   def known(prefix):

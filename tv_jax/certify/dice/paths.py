@@ -19,14 +19,14 @@ DIFFERENT = (
 
 
 class ExploreError(ValueError):
-  """What cannot be explored, and where: one line for the user."""
+  """The function cannot be explored; the message is a line for the user."""
 
 
 class EndedError(BaseException):
   """Ends a run from inside, even if the function catches it."""
 
   def __init__(self, *reason):
-    """Notes it, for a function that catches it."""
+    """Records the error on the path, in case the function catches it."""
     super().__init__(*reason)
     if _current:
       _current[-1].ended = _current[-1].ended or self
@@ -41,7 +41,7 @@ class RefusedError(EndedError):
 
 
 def refuse(action: str) -> NoReturn:
-  """Refuses, in the words of what the function does."""
+  """Raises RefusedError; `action` tells how the function uses a number."""
   raise RefusedError(
     f"{action}: a uniform can only be compared with numbers, and noise only"
     " race (argmax of noise and logits)"
@@ -49,13 +49,13 @@ def refuse(action: str) -> NoReturn:
 
 
 class Choice(NamedTuple):
-  """One choice of a path; paths that begin alike share the choices before.
+  """A choice on a path; paths with a common beginning share its choices.
 
   Attributes:
-    before: The choice before; None: this is the first.
-    index: Of what was taken.
-    weights: Of all that could be taken.
-    edge: Whether it is taken at a uniform of exactly 0 alone, without weight.
+    before: The previous choice, or None.
+    index: Index of the chosen outcome.
+    weights: Weights of all outcomes.
+    edge: Whether the outcome needs a uniform of exactly 0 and has no weight.
   """
 
   before: Choice | None
@@ -68,38 +68,38 @@ class Path:
   """One run's path through the choices."""
 
   def __init__(self, last: Choice | None, least: Fraction, deadline: float):
-    """Prepares to repeat choices, and to go on from there.
+    """Prepares to repeat choices and then make new ones.
 
     Args:
-      last: Of the choices to repeat; None: there are none.
-      least: Paths of less weight are not followed.
-      deadline: By the monotonic clock; what goes on then is not followed.
+      last: The last choice to repeat, or None to begin with a new choice.
+      least: Minimum weight of a path; lighter paths are not followed.
+      deadline: Monotonic time at which the path is cut.
     """
-    self.planned = []  # the last comes first
+    self.planned = []  # the choices to repeat, in reverse order
     while last is not None:
       self.planned.append(last)
       last = last.before
-    self.last: Choice | None = None  # that was taken
+    self.last: Choice | None = None  # the latest choice
     self.weight = Fraction(1)
-    self.edge = False  # whether a choice was
-    self.others: list[tuple[float, Choice]] = []  # paths that leave this one
+    self.edge = False  # whether a choice has no weight
+    self.others: list[tuple[float, Choice]] = []  # weights and ends of branches
     self.bounds: frozenset = frozenset()  # on the noise: see ratios.py
-    self.variables = 0  # of the noise
-    self.blur = Fraction(0)  # see `Cell.blurred`
+    self.variables = 0  # number of exponential variables
+    self.blur = Fraction(0)  # see `cells._blur`
     self.ended: BaseException | None = None
-    self.number = 0  # of its run: a repeated one has the next
+    self.number = 0  # number of the run; a repetition has the next number
     self._least, self.deadline = least, deadline
 
   def take(self, weights: Sequence[Fraction], edge: int | None = None) -> int:
     """Makes a choice.
 
     Args:
-      weights: Of what can be taken; their sum is 1.
-      edge: The index of one of weight 0 that is possible all the same; it is
-        followed once in a run at most.
+      weights: Weights of the outcomes; their sum is 1.
+      edge: Index of an outcome of weight 0 that is possible nevertheless. It is
+        chosen at most once in a run.
 
     Returns:
-      The index of what is taken.
+      The index of the chosen outcome.
     """
     weights = tuple(weights)
     if self.planned:
@@ -130,7 +130,7 @@ _numbers = itertools.count()
 
 @contextlib.contextmanager
 def followed(path: Path) -> Iterator[None]:
-  """Makes it the path of the run that goes on."""
+  """Makes `path` the path of the current run."""
   path.number = next(_numbers)
   _current.append(path)
   try:
@@ -140,7 +140,7 @@ def followed(path: Path) -> Iterator[None]:
 
 
 def current() -> Path:
-  """Returns the path of the run that goes on."""
+  """Returns the path of the current run."""
   if not _current:
     raise ExploreError(f"a number is drawn after its run: {DIFFERENT}")
   if time.monotonic() > _current[-1].deadline:
@@ -149,9 +149,9 @@ def current() -> Path:
 
 
 def exact(value) -> Fraction | float | None:
-  """Returns a number as a rational; infinities and NaN as floats.
+  """Returns a number as a rational; infinities and NaN stay floats.
 
-  None: it is no number.
+  Returns None for other types.
   """
   if getattr(value, "shape", None) in ((), (1,)) and not (
     isinstance(value, np.ndarray) and value.ndim

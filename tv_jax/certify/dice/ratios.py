@@ -1,6 +1,6 @@
-"""The chance of bounds on the ratios of exponential variables, exactly.
+"""Exact probabilities of bounds on the ratios of exponential variables.
 
-A bound (i, j, r) says E_i >= r E_j, of independent variables of rate 1.
+A bound (i, j, r) says E_i >= r E_j. The variables are independent, of rate 1.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from fractions import Fraction
 
 
 def conditional(bound: tuple, known: frozenset) -> Fraction:
-  """Returns the chance of a bound, given those that are known.
+  """Returns the probability of a bound, given the known bounds.
 
-  Those count that are linked to it; the others are of independent variables.
+  Only known bounds that shared variables link to this bound matter, because the
+  variables are independent.
   """
   variables, linked = {*bound[:2]}, frozenset()
   while True:
@@ -25,7 +26,7 @@ def conditional(bound: tuple, known: frozenset) -> Fraction:
 
 @functools.lru_cache(maxsize=16384)
 def chance(bounds: frozenset) -> Fraction:
-  """Returns the chance that all bounds hold."""
+  """Returns the probability that all bounds hold."""
   variables = sorted({i for bound in bounds for i in bound[:2]})
   return _integral(tuple((i, Fraction(1)) for i in variables), bounds)
 
@@ -34,12 +35,12 @@ def chance(bounds: frozenset) -> Fraction:
 def _integral(rates: tuple, bounds: frozenset) -> Fraction:
   """Integrates exp(-sum of rate_i x_i) over x >= 0 within bounds, exactly.
 
-  One variable after the other is integrated from the largest of its lower
-  bounds to the least of its upper ones, for each that this may be.
+  Integrates one variable after the other, from its largest lower bound to its
+  least upper bound. Each pair of bounds that can be these two gives a term.
 
   Args:
-    rates: (i, rate_i) of each variable.
-    bounds: (i, j, r) each: x_i >= r x_j.
+    rates: Pairs (i, rate_i), for each variable.
+    bounds: Triples (i, j, r), for x_i >= r x_j.
   """
   if not rates:
     return Fraction(1)
@@ -58,9 +59,9 @@ def _integral(rates: tuple, bounds: frozenset) -> Fraction:
   for low in lows or (None,):
     for high in highs or (None,):
       new = [*others]
-      if low is not None:  # is the largest
+      if low is not None:  # let it be the largest lower bound
         new += [(low, j, r / lows[low]) for j, r in lows.items() if j != low]
-      if high is not None:  # is the least
+      if high is not None:  # let it be the least upper bound
         new += [
           (j, high, highs[high] / s) for j, s in highs.items() if j != high
         ]

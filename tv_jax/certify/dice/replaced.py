@@ -1,4 +1,4 @@
-"""What draws random numbers is replaced while a function is explored."""
+"""Replaces functions that draw random numbers while a program is explored."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _GENERATORS = {
   random.Random: PythonDice,
 }
 _SYSTEM = random.SystemRandom
-# What lies beside this folder is no part of a program, nor what is installed.
+# Parts of paths that are not the user's: installed packages and this package.
 _FOREIGN = (f"{os.sep}site-packages{os.sep}", "<frozen", ".pyx")
 _FOREIGN += (sysconfig.get_path("stdlib") + os.sep,)
 _FOREIGN += (str(pathlib.Path(__file__).parents[1]) + os.sep,)
@@ -45,7 +45,7 @@ def is_users(file: str | None) -> bool:
 
 
 def line_of(error: BaseException) -> str:
-  """Returns the last line of the user's that led to an error."""
+  """Returns the last line of the user's code in an error's traceback."""
   line, trace = "", error.__traceback__
   while trace is not None:
     file = trace.tb_frame.f_code.co_filename
@@ -56,7 +56,7 @@ def line_of(error: BaseException) -> str:
 
 
 def way_out(error: BaseException) -> str:
-  """Returns what to set for torch code that cannot run as it is."""
+  """Returns a remedy, if known, for torch code that cannot run unchanged."""
   if "torch" not in sys.modules:
     return ""
   trace, files = error.__traceback__, []
@@ -71,7 +71,7 @@ def way_out(error: BaseException) -> str:
 
 
 def _by_name(module, dice, classes: dict[str, Any]) -> dict[str, Any]:
-  """Returns what stands for each function and class of a module that draws."""
+  """Returns stand-ins for a module's public functions and classes, by name."""
   stand_ins = {}
   for name, value in vars(module).items():
     if name.startswith("_") or inspect.ismodule(value):
@@ -94,7 +94,7 @@ def _default_rng(seed=None):
 
 
 def _clip(clip, a, a_min=None, a_max=None, *arguments, **named):
-  """Stands for `numpy.clip`, which compares a uniform to clamp it."""
+  """Stands for `numpy.clip`, which would compare a uniform with the limits."""
   low, high = named.get("min", a_min), named.get("max", a_max)
   if arguments or not {*named} <= {"min", "max"} or not _is_random(a):
     return clip(a, a_min, a_max, *arguments, **named)
@@ -107,14 +107,14 @@ def _clip(clip, a, a_min=None, a_max=None, *arguments, **named):
 
 
 def _is_random(value) -> bool:
-  """Tells a random number, or an array of them."""
+  """Tells whether a value is a random number, or an array that holds any."""
   if isinstance(value, np.ndarray) and value.dtype == object:
     return any(isinstance(x, Cell) for x in value.flat)
   return isinstance(value, Cell)
 
 
 def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
-  """Lists all that is replaced: {name: what stands for it} of each module."""
+  """Lists pairs of a module and its stand-ins, by name."""
   numpys = {
     "default_rng": _default_rng,
     "Generator": Dice,
@@ -127,7 +127,8 @@ def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
     (np, {"clip": functools.partial(_clip, np.clip)}),
   ]
   if "torch" in sys.modules:
-    # Torch imports sympy when it needs it, which makes a generator of its own.
+    # Torch imports sympy on demand, and the import makes a generator. So it is
+    # imported before the stand-ins are installed.
     importlib.import_module("sympy")
     from tv_jax.certify.dice import torch_functions
 
@@ -136,7 +137,7 @@ def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
 
 
 def _in_users_modules(replaced) -> list[tuple[Any, dict]]:
-  """Lists generators in the user's modules, and functions by other names."""
+  """Lists stand-ins for generators and functions in the user's modules."""
   by_id = {
     id(getattr(module, name)): stand_in
     for module, names in replaced
@@ -157,7 +158,7 @@ def _in_users_modules(replaced) -> list[tuple[Any, dict]]:
           names[name] = make()
           states.setdefault(_state(value), {})[id(value)] = names, name
     modules.append((module, names))
-  for same in states.values():  # two would draw the same numbers
+  for same in states.values():  # generators in one state draw the same numbers
     for names, name in same.values():
       if len(same) > 1:
         names[name] = Twin()
@@ -165,7 +166,7 @@ def _in_users_modules(replaced) -> list[tuple[Any, dict]]:
 
 
 def _state(generator) -> str:
-  """Returns what a generator's next numbers are made from."""
+  """Returns a text that identifies a generator's state."""
   if isinstance(generator, _SYSTEM):
     return str(id(generator))
   if hasattr(generator, "getstate"):
@@ -175,7 +176,7 @@ def _state(generator) -> str:
 
 
 def _states() -> dict[str, str]:
-  """Returns the states of the generators that all share."""
+  """Returns the states of the global generators."""
   states = {
     "random": _state(random._inst),  # pyright: ignore
     "numpy.random": _state(np.random.mtrand._rand),
@@ -188,7 +189,7 @@ def _states() -> dict[str, str]:
 
 @contextlib.contextmanager
 def replaced() -> Iterator[None]:
-  """Puts stand-ins in the place of all that draws random numbers."""
+  """Installs stand-ins; raises ExploreError if other draws were made."""
   new, before = stand_ins(), _states()
   loaded = "torch" in sys.modules
   old = [(x, {name: vars(x).get(name) for name in names}) for x, names in new]
@@ -213,7 +214,7 @@ def replaced() -> Iterator[None]:
 def _set(values: list[tuple[Any, dict]]) -> None:
   for module, names in values:
     for name, value in names.items():
-      if value is None:  # it is inherited
+      if value is None:  # the old value was inherited
         delattr(module, name)
       else:
         setattr(module, name, value)
@@ -223,7 +224,7 @@ def takes_rng(function: Callable) -> bool:
   """Tells whether a function takes an argument without a default."""
   try:
     parameters = inspect.signature(function).parameters.values()
-  except ValueError:  # it is of C
+  except ValueError:  # a function in C has no signature
     return False
   positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
   return any(x.default is x.empty and x.kind <= positional for x in parameters)

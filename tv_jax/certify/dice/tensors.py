@@ -1,10 +1,10 @@
 """Tensors of random numbers.
 
-A tensor becomes random in place, as torch's own functions make it: its class is
-`Random`, and its memory holds the places of its numbers in a list of cells. So
-its views, copies and selections are those that torch makes. Whoever reads that
-memory past the class sees other numbers in every other run (`_written`), and
-runs that drew the same must return the same.
+A tensor becomes random in place: its class becomes `Random`, and its memory
+holds the indices of its numbers in a list of cells. So torch makes its views,
+copies and selections. Code that bypasses the class and reads the memory sees
+other numbers in every second run (`_written`). It is noticed, because runs with
+the same draws must return the same result.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ _COMPUTED |= {
   f"r{x}": lambda x, y, by=_COMPUTED[x]: by(y, x)
   for x in ("add", "sub", "mul", "truediv")
 }
-# By torch's other names.
+# Torch's other names for these functions.
 _ALIASES = {"less": "lt", "less_equal": "le", "greater": "gt"}
 _ALIASES |= {"greater_equal": "ge", "subtract": "sub", "multiply": "mul"}
 _ALIASES |= {"negative": "neg", "rdiv": "rtruediv"}
 _ALIASES |= dict.fromkeys(("div", "divide", "true_divide"), "truediv")
-# What moves numbers and changes none.
+# Functions that move numbers and change none.
 _MOVED = ("to", "float", "double", "half", "bfloat16", "cpu", "cuda", "type_as")
 _MOVED += ("contiguous", "clone", "detach", "type", "data", "ravel", "unbind")
 _MOVED += ("view", "reshape", "squeeze", "unsqueeze", "flatten", "expand", "t")
 _MOVED += ("transpose", "permute", "getitem", "select", "narrow", "gather")
 _MOVED += ("index_select", "take_along_dim", "expand_as", "view_as", "iter")
 _MOVED += ("T", "mT", "H", "mH")
-# What joins tensors, or repeats their numbers.
+# Functions that join tensors or repeat their numbers.
 _JOINED = ("stack", "cat", "concat", "concatenate", "hstack", "vstack")
 _JOINED += ("repeat", "repeat_interleave", "tile", "flip", "roll")
 _FACTS = ("shape", "dtype", "device", "ndim", "requires_grad", "is_cuda")
 _FACTS += ("layout", "names", "is_leaf", "grad_fn", "is_sparse", "is_meta")
 _FACTS += ("size", "dim", "numel", "ndimension", "is_floating_point", "len")
-# Half precision rounds uniforms to 2**-8: their chances are others.
+# Half precision is refused: its uniforms are multiples of 2**-8.
 FINE = (torch.float32, torch.float64)
-# Of what memory holds; float32 has all of them exactly.
+# Scales of the numbers in memory, which are all exact in float32.
 _LARGE, _TINY = 2.0**20, 2.0**-43
 
 
 class Random(torch.Tensor):
-  """A tensor of random numbers; its memory holds their places in `cells`."""
+  """A tensor of random numbers; its memory holds indices into `cells`."""
 
   cells: list  # shared by all tensors that may share its memory
 
   @classmethod
   def __torch_function__(cls, func, types, args=(), kwargs=None):
-    """Does what can be done with random numbers."""
+    """Executes a torch function on random numbers, or refuses it."""
     del types
     name = getattr(func, "__name__", str(func))
     if name == "__get__":
@@ -73,7 +73,7 @@ def _applied(func, name: str, args, kwargs):
   if name.startswith("__i") and _ALIASES.get(short[1:], short[1:]) in _COMPUTED:
     short, into = short[1:], args[0]
   elif name.endswith("_") and not name.startswith("__"):
-    into = args[0]  # add_ and the like change their first tensor
+    into = args[0]  # add_ and similar functions change their first tensor
   short = _ALIASES.get(short, short)
   if short in _FACTS:
     return func(*args, **kwargs)
@@ -121,7 +121,7 @@ def _applied(func, name: str, args, kwargs):
 
 
 def _moved(func, args, kwargs):
-  """Moves numbers as torch moves the places in its memory."""
+  """Moves numbers: torch moves their indices in memory."""
   tensor = args[0]
   if not isinstance(tensor, Random):
     refuse("uses a random number as an index")
@@ -151,7 +151,7 @@ def _raced(function, tensor, dim=None, keepdim=False):
 
 
 def _best(name: str, tensor, dim=None, keepdim=False):
-  """Stands for torch.max and torch.min of one tensor: a race."""
+  """Stands for torch.max and torch.min of a single tensor, which are races."""
   entries = _entries(tensor)
   race = np.argmax if name == "max" else np.argmin
   if dim is None:
@@ -167,7 +167,7 @@ def _best(name: str, tensor, dim=None, keepdim=False):
 
 
 def _ranked(tensor, k, dim=-1, largest=True, sorted=True):
-  """Stands for torch.topk: the winner of a race, then of the others' race."""
+  """Stands for torch.topk, which repeats a race without the earlier winners."""
   del sorted
   rows = np.moveaxis(_entries(tensor), dim, -1)
   race = np.argmax if largest else np.argmin
@@ -183,9 +183,9 @@ def _ranked(tensor, k, dim=-1, largest=True, sorted=True):
 
 
 def _joined(func, tensors, *args, **kwargs):
-  """Moves numbers of several tensors, or of one to several places.
+  """Joins tensors, or repeats the numbers of a tensor.
 
-  Torch moves their places in a list of all.
+  Torch moves indices into a list of the numbers of all tensors.
   """
   several = isinstance(tensors, list | tuple)
   cells, places = [], []
@@ -207,7 +207,7 @@ def _joined(func, tensors, *args, **kwargs):
 
 
 def _assigned(tensor, index, value) -> None:
-  """Writes random numbers into a tensor, or numbers into a random one."""
+  """Writes random numbers into a tensor, or numbers into a random tensor."""
   if not _is_random(tensor):
     fill(_entries(tensor), tensor, tensor)
   if any(map(_is_random, index if isinstance(index, tuple) else (index,))):
@@ -225,7 +225,7 @@ def _is_random(value) -> bool:
 
 
 def _clamped(into, tensor, min=None, max=None):
-  """Clamps noise away from 0, which changes next to nothing."""
+  """Clamps random numbers; see `Cell.clamp`."""
   limits = (x.item() if hasattr(x, "item") else x for x in (min, max))
   low, high = limits
   entries = np.asarray(_entries(tensor), object)
@@ -250,14 +250,17 @@ def _searched(row, values, *, right=False, side="left", out_int32=False):
 
 
 def _written(places: torch.Tensor) -> torch.Tensor:
-  """Returns what memory holds for places: large, or in the next run tiny."""
+  """Encodes indices for memory: as large or, in every second run, tiny numbers.
+
+  So code that reads the memory sees different numbers in a repeated run.
+  """
   if paths.current().number % 2:
     return _LARGE + places.double()
   return (_LARGE * 8 - places.double()) * _TINY
 
 
 def _places(memory: torch.Tensor, count: int) -> np.ndarray:
-  """Returns the places that memory holds: of `count` that there are."""
+  """Decodes the indices in memory; refuses any other than 0 .. count - 1."""
   held = memory.detach().double().cpu().numpy()
   large = held >= _LARGE
   places = np.where(large, held - _LARGE, _LARGE * 8 - held / _TINY)
@@ -279,7 +282,7 @@ def _entries(value):
 
 
 def fill(entries, like: torch.Tensor, into: Any = None):
-  """Makes a random tensor, or makes one that is there random."""
+  """Makes a new random tensor, or makes the tensor `into` random."""
   entries = np.asarray(entries, object)
   if into is None:
     into = torch.empty(entries.shape, dtype=like.dtype, device=like.device)
@@ -300,7 +303,7 @@ def fill(entries, like: torch.Tensor, into: Any = None):
 
 
 def _kept(tensor: Random, entries: np.ndarray) -> torch.Tensor:
-  """Keeps numbers with a tensor; returns what its memory holds for them."""
+  """Adds numbers to a tensor's cells; returns their encoded indices."""
   begin = len(tensor.cells)
   tensor.cells.extend(entries.ravel())
   if len(tensor.cells) > _LARGE:
@@ -310,12 +313,12 @@ def _kept(tensor: Random, entries: np.ndarray) -> torch.Tensor:
 
 
 def _is_shared(tensor: torch.Tensor) -> bool:
-  """Tells whether what is no random tensor shares its memory."""
+  """Tells whether another tensor or array shares the tensor's memory."""
   base = tensor._base
   storage = tensor.untyped_storage()
   count = getattr(torch._C, "_storage_Use_Count", lambda _: 0)(storage._cdata)
-  # The tensor and its storage's object; the base of a view is one more.
+  # Counted are the tensor, `storage` and the base of a view.
   if count > 2 + (base is not None) or not storage.resizable():
     return True
-  # Here, in getrefcount and in torch itself it is held; and nowhere else?
+  # This function, getrefcount and torch hold the base: 3 references.
   return base is not None and sys.getrefcount(base) > 3

@@ -1,4 +1,4 @@
-"""What stands for torch's functions that draw random numbers."""
+"""Stand-ins for torch's functions that draw random numbers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _multinomial(input, num_samples=1, replacement=False):
 
 
 def _bernoulli(input, p=None):
-  """Draws ones by their chances, or all by one chance."""
+  """Draws each 1 with its probability in `input`, or with probability p."""
   law = input if p is None else torch.as_tensor(p).expand_as(input)
   shares = map(rational, law.detach().double().ravel().tolist())
   drawn = [float(draw([1 - x, x])) for x in shares]
@@ -57,7 +57,7 @@ def _randint(low=0, high=None, size=(), dtype=None, **_):
     low, high = 0, low
   dtype = dtype or torch.int64
   for end in (low, high - 1):
-    # As a number: torch would wrap `end` to the tensor's type as well.
+    # Compared as a number: torch would convert `end` to the tensor's dtype.
     if torch.tensor(end).to(dtype).item() != end:
       raise ValueError(f"{end} is out of bounds for {dtype}")
   drawn = generators.filled(
@@ -78,7 +78,7 @@ def _uniform_(tensor, low=0.0, to=1.0):
 
 def _gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
   """Draws one-hot rows by a race of logits and Gumbel noise."""
-  del eps, tau  # the one is not used in torch either; the other moves no winner
+  del eps, tau  # torch does not use eps; tau does not change the winner
   if not hard:
     refuse("softens a race (gumbel_softmax without hard=True)")
   noise = _exponential_(torch.empty_like(logits)).log()
@@ -95,7 +95,7 @@ def _seeds(*_, name: str, **__):
 
 
 def _plain(name: str, function: Callable) -> Callable:
-  """Returns a function without a generator or a tensor to fill."""
+  """Makes a stand-in refuse the arguments `generator` and `out`."""
 
   def called(*arguments, **named):
     if named.pop("generator", None) is not None:
@@ -108,7 +108,7 @@ def _plain(name: str, function: Callable) -> Callable:
 
 
 def _reading(function: Callable) -> Callable:
-  """Guards a function that reads a tensor's memory, and asks no class."""
+  """Makes a function that bypasses `Random` refuse random tensors."""
 
   def called(*arguments, **named):
     if _holds([*arguments, *named.values()]):
@@ -119,14 +119,14 @@ def _reading(function: Callable) -> Callable:
 
 
 def _holds(data) -> bool:
-  """Tells whether there are random tensors in it."""
+  """Tells whether nested lists hold a random tensor."""
   if isinstance(data, list | tuple):
     return any(map(_holds, data))
   return isinstance(data, Random)
 
 
 def _seeding(module) -> dict[str, Any]:
-  """Returns what stands for all that seeds a generator, or reads its state."""
+  """Returns stand-ins that refuse to seed a generator or read its state."""
   return {
     name: functools.partial(_seeds, name=name)
     for name in vars(module)
@@ -134,7 +134,7 @@ def _seeding(module) -> dict[str, Any]:
   }
 
 
-# What draws, and what stands for it; a method of tensors if they have it.
+# Stand-ins for functions of torch and methods of tensors with these names.
 _DRAWS = {
   "rand": _rand,
   "rand_like": _rand_like,
@@ -153,7 +153,7 @@ _READING += ("full_like", "new_tensor", "new_full", "new")
 
 
 def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
-  """Lists what is replaced: {name: what stands for it} of each module."""
+  """Lists pairs of a module or class and its stand-ins, by name."""
   draws = {name: _plain(name, draws) for name, draws in _DRAWS.items()}
   draws |= {x: functools.partial(_refused, name=x) for x in _REFUSED}
   replaced = []
