@@ -66,7 +66,7 @@ class Dense(nn.Module):
     if not self.bias:
       return y
     zeros = nn.with_logical_partitioning(nn.initializers.zeros, self.axes[:1])
-    bias = self.param("bias", zeros, shape[:1], dtype)
+    bias = self.param("bias", zeros, shape[:1], dtype, unbox=True)
     return y + jnp.expand_dims(bias, tuple(range(y.ndim - 1)))
 
 

@@ -66,9 +66,10 @@ def _xla(x, weights):
   return jnp.einsum("TK,OK->TO", x, weights, preferred_element_type=jnp.float32)
 
 
-def _few(x, weights):
+def _few(x: jax.Array, weights: jax.Array):
   shape = jax.ShapeDtypeStruct((len(x), len(weights)), jnp.float32)
-  call = jax.ffi.ffi_call(_target(), shape, vmap_method="sequential")
+  name = str(_target())
+  call = jax.ffi.ffi_call(name, shape, vmap_method="sequential")
   return call(x.astype(jnp.float32), weights)
 
 
