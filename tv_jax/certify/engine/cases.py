@@ -1,4 +1,4 @@
-"""Tiny pairs of models, and the counts of what the engine decodes with them.
+"""Tiny pairs of models, and counts of the sequences that the engine decodes.
 
 Axes: B batch, N nodes, V vocabulary.
 """
@@ -31,8 +31,8 @@ from tv_jax.models.model import init
 VOCABULARY = 4
 # The first prompt has one token, so nothing precedes its root.
 PROMPTS = ((3,), (1, 2, 0))
-# Layers whose outputs a draft reads; and the index of each target token among
-# the three that the EAGLE-3 head knows (3: unknown).
+# The layers that a draft reads; and the index of each target token among the
+# three tokens that the EAGLE-3 head knows (3: unknown).
 _READ, _PLACE = (decoder.INPUT, 0), (1, 3, 0, 2)
 # Number of new tokens; all sequences of this length are enumerated.
 LENGTH = 6
@@ -55,14 +55,14 @@ TARGET = Config(
   eos_token_id=(),
   pad_token_id=None,
 )
-# The DSpark head that reads most: a node's own token and all its ancestors.
+# The DSpark head that reads the most: a node's token and all its ancestors.
 _BLOCK = Block(
   size=3, mask=0, rank=4, head="rnn", confidence=True, sees_token=True
 )
 
 
 class EngineCase(NamedTuple):
-  """A pair, and how to decode with it."""
+  """A pair of models and a decoding configuration."""
 
   pair: Pair
   config: DecodeConfig
@@ -74,7 +74,7 @@ class EngineCase(NamedTuple):
 
 
 def case(draft_kind: str, temperature: float, **options) -> EngineCase:
-  """Makes a case with a tiny pair; `options` are those of `decode_config`."""
+  """Makes a case with a tiny pair; `options` go to `decode_config`."""
   target, draft = models(draft_kind)
   pair = Pair(target=target, draft=draft, draft_kind=draft_kind)
   config = decode_config(
@@ -120,7 +120,7 @@ def models(draft_kind: str) -> tuple[Model, Model]:
 
 
 def _random(key, module) -> dict:
-  """Makes random parameters; those with one axis (norms) are near 1."""
+  """Makes random parameters; vectors (the scales of norms) are near 1."""
   leaves, structure = jax.tree.flatten(init(key, module))
   keys = jax.random.split(key, len(leaves))
   values = [
@@ -134,7 +134,7 @@ def _random(key, module) -> dict:
 
 
 def prompts(rows: int, first: int = 0) -> list[Prompt]:
-  """Returns prompts for the items `first` and up, in rotation."""
+  """Returns prompts for the items from `first` on; `PROMPTS` take turns."""
   return [
     Prompt(PROMPTS[i % len(PROMPTS)], first + i, LENGTH) for i in range(rows)
   ]

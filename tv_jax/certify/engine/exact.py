@@ -1,7 +1,7 @@
 """The distributions that the engine should use, computed without the engine.
 
-Each one is computed from the whole text by `passes`, without a cache that is
-kept between cycles and without a tree.
+`passes` computes each distribution from the whole text, without a tree and
+without a cache that is kept between cycles.
 
 Axes: N nodes, M nodes that have children, D levels, T tokens, V vocabulary.
 """
@@ -21,7 +21,7 @@ from tv_jax.certify.engine.cases import LENGTH, PROMPTS, EngineCase
 from tv_jax.models import decoder
 from tv_jax.tree import Tree
 
-# Texts are padded to this length, so that one compiled program serves them.
+# Texts are padded to this length, so that they share a compiled program.
 _WIDTH = 20
 
 
@@ -81,7 +81,7 @@ def _anew(case, text, tokens, paths, *, alone):
   """Recomputes the distributions p [N, V] and q [M, V] of a drafted tree.
 
   Args:
-    case: The pair and how it decoded.
+    case: The pair and its decoding configuration.
     text: The committed tokens, prompt included.
     tokens: [N] the drafted tokens.
     paths: [N, D + 1] the path from the root to each node, padded.

@@ -1,11 +1,12 @@
-"""Teacher-forced forward passes over a text, and the drafts at its places.
+"""Teacher-forced forward passes over a text, and the drafts at its positions.
 
-A cycle whose root is token t of the text drafts a chain. While the chain equals
-the text, its level j + 1 is the draft's distribution of token t + j + 1, given
-all that the draft had read at t. An independent draft reads tokens only, so one
-pass gives all levels of all roots. An EAGLE head reads the target's features up
-to t - 1 and its own after that, so every root needs its own chain of passes. A
-draft of one pass needs its own block for every root.
+Let token t of the text be the root of a cycle that drafts a chain. As long as
+the chain equals the text, level j + 1 is the draft's distribution of token
+t + j + 1, given the input that the draft had at t. An independent draft reads
+tokens only, so a single pass gives all levels of all roots. An EAGLE head reads
+the target's features up to t - 1 and the head's features after that, so every
+root needs a separate chain of passes. A one-pass draft needs a separate block
+for every root.
 
 Axes: B rows, T tokens, W roots of a row, D levels, E embedding, J channels of
 the target's features that a draft reads, K rows of a block, U tokens that the
@@ -25,7 +26,7 @@ from tv_jax.models import Model, decoder, dspark, eagle, eagle3, products
 from tv_jax.models import cache as caches
 from tv_jax.models.mask import HIDDEN
 
-# Roots whose blocks share a pass: attention's cost grows with their square.
+# Number of roots in a pass. The cost of attention grows with its square.
 _ROOTS = 32
 
 
@@ -33,7 +34,7 @@ class Level(NamedTuple):
   """A draft's output at one level."""
 
   logits: jax.Array  # [B, W, U] float32
-  confidence: jax.Array | None = None  # [B, W]; None: the draft has none
+  confidence: jax.Array | None = None  # [B, W], if the draft predicts it
 
 
 def features(module, params, tokens: jax.Array) -> jax.Array:
@@ -52,8 +53,8 @@ def of_target(
 
   Args:
     target: The target.
-    layers: Layers whose outputs the draft reads; empty if it reads the final
-      features.
+    layers: Indices of the layers that the draft reads; empty if it reads the
+      final features.
     tokens: [B, T] token ids.
 
   Returns:
@@ -90,8 +91,9 @@ def on_features(module, params, tokens, read, roots, D: int) -> Iterator[Level]:
   """Yields the levels of an EAGLE-1 or EAGLE-3 head.
 
   Entry m of the head's cache pairs token m + 1 with feature m. The chain of
-  root t sees entries up to t - 1, made from the target's features, and its own
-  entries. These come after the text's in the cache, level by level.
+  root t sees the text's entries up to t - 1, made from the target's features,
+  and the chain's entries. In the cache the entries of all chains follow the
+  text's, level by level.
   """
   config = module.config
   (B, T), W = tokens.shape, roots.shape[1]
@@ -133,7 +135,7 @@ def on_features(module, params, tokens, read, roots, D: int) -> Iterator[Level]:
 
 
 def in_one_pass(module, params, tokens, read, roots, D: int) -> Iterator[Level]:
-  """Yields the levels of a draft of one pass."""
+  """Yields the levels of a one-pass draft."""
   W = roots.shape[1]
   blocks = functools.partial(_blocks, module, params, tokens, read)
   if W <= _ROOTS:
@@ -157,9 +159,9 @@ def in_one_pass(module, params, tokens, read, roots, D: int) -> Iterator[Level]:
 
 
 def _blocks(module, params, tokens, read, roots) -> jax.Array:
-  """Returns the outputs [B, W, K, E] of one block for each root.
+  """Returns the outputs [B, W, K, E] of a block for each root.
 
-  A block sees the text before its root, and itself.
+  A block sees the text before its root, and its K rows.
   """
   (B, T), W = tokens.shape, roots.shape[1]
   config = dspark.block_of(module.config)

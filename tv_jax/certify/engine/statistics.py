@@ -7,19 +7,19 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-# Cells with fewer expected counts are pooled: below, the chi-square
-# approximation does not hold.
+# Cells with fewer expected counts are pooled, because the chi-square
+# approximation does not hold for them.
 FEWEST = 5
-# The probability that a right engine fails, over all cases.
+# The probability that a correct engine fails, over all cases.
 LEVEL = 0.01
-# With fewer cycles in a row, the state that a cycle leaves is hardly tested.
+# With fewer cycles in a row, the state kept between cycles is hardly tested.
 FEWEST_CYCLES = 3.0
 # Distributions are float32; a wrong cache row changes them by far more.
 LARGEST_DRIFT = 2e-3
 
 
 class CaseResult(NamedTuple):
-  """The result of one case."""
+  """The result of a case."""
 
   name: str  # draft, tree, verifier, proposal, temperature, top-p
   p_value: float
@@ -70,7 +70,10 @@ def uniform(rows: list[CaseResult]) -> float:
 
 
 def failures(row: CaseResult, cases: int) -> list[str]:
-  """Returns a line for each fault of one of `cases` cases (Bonferroni)."""
+  """Returns a line for each fault of a case.
+
+  `cases` is the number of cases, for a Bonferroni correction.
+  """
   wrong = {
     "NOT THE TARGET'S LAW": row.p_value * cases < LEVEL,
     "LAWS ARE NOT THOSE OF THE TEXT": not row.drift < LARGEST_DRIFT,
