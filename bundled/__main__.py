@@ -1,10 +1,10 @@
 """Makes the bundled models from nothing: `python -m bundled [--smoke]`.
 
-Into runs/bundled/assets: {target,draft,draft_weak}, minibench.jsonl and
-tuning.jsonl, as they are in tv_jax/assets/bundled. An hour on two cores; a
-minute with --smoke, which makes tiny models. Run it again after an interruption
-and it continues. Expected at the end: 0.82 nats per token of an answer
-(target), 1.14 (draft) and 2.05 (draft_weak).
+Writes {target,draft,draft_weak}, minibench.jsonl and tuning.jsonl to
+runs/bundled/assets, as they are in tv_jax/assets/bundled. This takes an hour on
+two cores, or a minute with --smoke, which makes tiny models. After an
+interruption, the same command continues. Expected at the end: 0.82 nats per
+answer token (target), 1.14 (draft) and 2.05 (draft_weak).
 """
 
 import argparse
@@ -18,12 +18,12 @@ from absl import logging
 from bundled import settings, tasks, tokens, training
 from bundled.data import Corpus
 
-# One for each stage of 2026-11-22, which also made an EAGLE head.
+# One key per stage of the run of 2026-11-22, which also made an EAGLE head.
 _KEYS = 4
 
 
 def run(options: settings.Settings, workdir: pathlib.Path) -> None:
-  """Trains what is not trained yet."""
+  """Writes the questions, and trains the models that are not yet trained."""
   assets = workdir / "assets"
   assets.mkdir(parents=True, exist_ok=True)
   for name in ("minibench", "tuning"):
@@ -32,7 +32,8 @@ def run(options: settings.Settings, workdir: pathlib.Path) -> None:
   corpus = make_corpus(options, workdir / "tokenizer.json")
   keys = jax.random.split(jax.random.key(0), _KEYS)
   for key, stage in zip(keys, options.shapes, strict=False):
-    # Drafts learn what the target read, as real ones do, not the target's law.
+    # Drafts are trained on the target's data and not on its probabilities, like
+    # real drafts.
     config = settings.config(options, stage)
     trained = training.train(
       stage,
@@ -47,7 +48,7 @@ def run(options: settings.Settings, workdir: pathlib.Path) -> None:
 
 
 def make_corpus(options: settings.Settings, path: pathlib.Path) -> Corpus:
-  """Makes the rows' source, with the tokenizer from `path` or trained anew."""
+  """Makes the corpus; reads the tokenizer from `path`, or trains it."""
   text = tokens.read_source(options.source_bytes)
   if path.exists():
     tokenizer = tokenizers.Tokenizer.from_file(str(path))

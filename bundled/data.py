@@ -10,12 +10,12 @@ from bundled import tasks, tokens
 from bundled.settings import LENGTH, PROMPT_WEIGHT, SOURCE_ROWS, SOURCE_WEIGHT
 from bundled.tasks.conversation import Conversation
 
-# After so many conversations that did not fit, source text fills a row up.
+# Number of conversations that do not fit before source text fills the row.
 _MISSES = 4
 
 
 class Corpus(NamedTuple):
-  """Where rows come from."""
+  """The source of training rows."""
 
   tokenizer: tokenizers.Tokenizer
   source: np.ndarray  # all tokens of the source text
@@ -24,12 +24,12 @@ class Corpus(NamedTuple):
 def rows(
   corpus: Corpus, stage: str, step: int, count: int
 ) -> dict[str, np.ndarray]:
-  """Makes the `count` rows of one step of one stage of training.
+  """Makes the `count` rows of a training step.
 
   Returns:
-    Arrays [B, T]. `tokens`; `positions` in the token's document; `document`,
-    its number in the row, -1 where there is padding; `weights`, how much the
-    prediction of the next token counts; `answer`, 1 where it is an answer's.
+    Arrays [B, T]: `tokens`; `positions` in the token's document; `document`,
+    the document's number in the row, or -1 for padding; `weights`, the loss
+    weight of the next token; `answer`, 1 if the next token is an answer's.
   """
   seeds = [f"0/{stage}/{step}/{i}" for i in range(count)]
   several = [_row(corpus, random.Random(seed)) for seed in seeds]
@@ -59,7 +59,7 @@ def _row(corpus, rng):
 
 
 def _pack(documents):
-  """Puts documents one after the other, then padding."""
+  """Concatenates documents, and pads the row."""
   row = {
     "tokens": np.full(LENGTH, tokens.PAD, np.int32),
     "positions": np.zeros(LENGTH, np.int32),
@@ -73,7 +73,7 @@ def _pack(documents):
     row["tokens"][start:end] = ids
     row["positions"][start:end] = np.arange(len(ids))
     row["document"][start:end] = i
-    # Of the next token: shifted by one, nothing to predict at the end.
+    # Shifted by one to the token that predicts; the last predicts nothing.
     row["weights"][start : end - 1] = weights[1:]
     row["answer"][start : end - 1] = answer[1:]
     start = end
@@ -83,7 +83,7 @@ def _pack(documents):
 def encode(
   tokenizer: tokenizers.Tokenizer, conversation: Conversation
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns a conversation's tokens, and which of them are an answer's."""
+  """Returns a conversation's tokens, and whether each is an answer's."""
   ids, answer = [], []
   for text, is_answer in tokens.texts(conversation):
     piece = tokenizer.encode(text, add_special_tokens=False).ids

@@ -1,4 +1,4 @@
-"""What the bundled models were made with: every number that was chosen."""
+"""All settings that made the bundled models."""
 
 import dataclasses
 
@@ -8,27 +8,26 @@ from bundled import tokens
 from tv_jax.distill import training
 from tv_jax.models.config import Config
 
-# Of the training rows.
-LENGTH = 256  # T, tokens in a row
-SOURCE_ROWS = 0.12  # the share of rows with source text alone
-PROMPT_WEIGHT = 0.2  # of a user's token in the loss; an answer's has 1
-SOURCE_WEIGHT = 0.4  # of a token of the sources
-CONTEXT = 1024  # the most tokens that a model can take
+LENGTH = 256  # T, tokens in a training row
+SOURCE_ROWS = 0.12  # share of rows that hold only source text
+PROMPT_WEIGHT = 0.2  # loss weight of a user's token; an answer's has 1
+SOURCE_WEIGHT = 0.4  # loss weight of a token of source text
+CONTEXT = 1024  # the most tokens that a model can process
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Schedule:
-  """How long, in which steps."""
+  """The length and learning rate of a training stage."""
 
-  steps: int  # in the first round
-  decay: int  # the last so many of them, in which the rate falls to 0
+  steps: int  # number of steps in the first round
+  decay: int  # number of its last steps, in which the rate falls to 0
   rate: float = 6e-3  # the highest learning rate
-  rows: int = 8  # B, in each step
-  warmup: int = 50  # steps until the rate is reached
-  again: int = 0  # steps of a second round: warmup, then down to 0
+  rows: int = 8  # B, rows per step
+  warmup: int = 50  # number of steps until the highest rate
+  again: int = 0  # number of steps in a second round: warm-up, then decay
 
   def learning_rate(self) -> optax.Schedule:
-    """Returns the rate of each step."""
+    """Returns the learning rate of each step."""
     first = training.ramp(self.steps, self.decay, self.rate, self.warmup)
     if not self.again:
       return first
@@ -39,12 +38,12 @@ class Schedule:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-  """A whole run."""
+  """The settings of a whole run."""
 
   vocab_size: int = 4096
   conversations: int = 24_000  # that the tokenizer is trained on
   source_bytes: int = 4_000_000  # read from the standard library's sources
-  # Hidden size, the MLP's, layers, and heads: queries have as many as keys.
+  # Hidden size, MLP size, layers and heads (equal for queries and keys).
   shapes: dict[str, tuple[int, int, int, int]]
   schedules: dict[str, Schedule]
 
@@ -62,7 +61,7 @@ FULL = Settings(
   },
 )
 
-# A minute, to see that everything works.
+# A run of a minute, to check that everything works.
 SMOKE = Settings(
   vocab_size=600,
   conversations=300,

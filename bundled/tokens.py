@@ -1,4 +1,4 @@
-"""The tokenizer: byte-level BPE, with a chat format of its own."""
+"""The tokenizer: byte-level BPE with a chat format."""
 
 import json
 import pathlib
@@ -12,7 +12,7 @@ from bundled import tasks
 from bundled.tasks.conversation import Conversation
 from tv_jax.models.tokenizers import import_transformers
 
-# In this order they are the first ids.
+# The first token ids, in this order.
 SPECIAL = ("<pad>", "<s>", "<|end|>", "<|user|>", "<|assistant|>")
 PAD, BOS, END, USER, ASSISTANT = range(len(SPECIAL))
 
@@ -26,7 +26,7 @@ CHAT_TEMPLATE = (
 def texts(conversation: Conversation) -> list[tuple[str, bool]]:
   """Splits a conversation into pieces, and says which are answers.
 
-  Together they are what CHAT_TEMPLATE writes.
+  The joined pieces are the output of CHAT_TEMPLATE.
   """
   pieces, start = [], SPECIAL[BOS]
   for turn, answer in zip(
@@ -44,7 +44,7 @@ def train(
 ) -> tokenizers.Tokenizer:
   """Trains on conversations, and on a fifth as much source text.
 
-  Digits are tokens of their own: numbers are read and written digit by digit.
+  Each digit is a token: numbers are read and written digit by digit.
   """
   rng = random.Random("tokenizer/0")
   names = list(tasks.TASKS)
@@ -75,14 +75,14 @@ def train(
 
 
 def read_source(size: int) -> str:
-  """Reads the single-file modules of Python's standard library, by name.
+  """Reads single-file modules of Python's standard library, in name order.
 
-  At most `size` bytes. The text differs between versions of Python.
+  Reads at most `size` bytes. The text differs between versions of Python.
   """
   folder = pathlib.Path(sysconfig.get_path("stdlib"))
   texts, room = [], size
   for path in sorted(folder.glob("*.py")):
-    # Some are generated at installation, and different on each machine.
+    # The excluded file is generated at installation and differs by machine.
     if room > 0 and not path.name.startswith("_sysconfigdata"):
       raw = path.read_bytes()[:room]
       texts.append(raw.decode("utf-8", errors="ignore"))
@@ -93,7 +93,7 @@ def read_source(size: int) -> str:
 def save(
   tokenizer: tokenizers.Tokenizer, directory: pathlib.Path, length: int
 ) -> None:
-  """Writes it for AutoTokenizer, and beside it what ends an answer."""
+  """Writes the tokenizer for AutoTokenizer, and the ids of special tokens."""
   wrapped = import_transformers().PreTrainedTokenizerFast(
     tokenizer_object=tokenizer,
     bos_token=SPECIAL[BOS],

@@ -1,4 +1,4 @@
-"""What the models are trained to do, one stage of it, and what is written."""
+"""The loss, a training stage, and the export of a model."""
 
 import dataclasses
 import functools
@@ -23,7 +23,7 @@ _LOG = 10
 
 
 def loss(config: Config, params: dict, key: jax.Array, rows: dict):
-  """Returns the nats of each next token, weighted; to log, those of answers."""
+  """Returns the weighted loss in nats per token, and the answers' to log."""
   del key
   document, read = rows["document"], rows["tokens"]
   same = document[:, :, None] == document[:, None, :]
@@ -50,7 +50,7 @@ def train(
   schedule: Schedule,
   path: pathlib.Path,
 ) -> dict:
-  """Trains what is called `stage`, or goes on; see `distill.training.train`."""
+  """Runs or continues a training stage; see `distill.training.train`."""
 
   def say(number, total, _, seen):
     if number % _LOG == 0 or number == total:
@@ -70,7 +70,7 @@ def train(
 
 
 def export(directory: pathlib.Path, config: Config, params: dict) -> None:
-  """Writes a model in bfloat16, as Hugging Face."""
+  """Writes a model in bfloat16, in Hugging Face's layout."""
   config = dataclasses.replace(config, dtype="bfloat16")
   params = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), params)
   module = decoder.Decoder(config)

@@ -1,7 +1,7 @@
-"""Six small tasks in plain language whose answers can be scored.
+"""Six small tasks in plain language, with answers that can be scored.
 
-The bundled models are trained on them, and MiniBench asks them. Every text is
-made from a seed; nothing is read from anywhere.
+The bundled models are trained on them, and MiniBench consists of them. Every
+text is made from a seed.
 """
 
 import json
@@ -18,7 +18,7 @@ from bundled.tasks import (
 )
 from bundled.tasks.conversation import Conversation, held_out
 
-# By Spec-Bench's names of its six tasks.
+# By the names of Spec-Bench's six tasks.
 TASKS: dict[str, Callable[[random.Random], Conversation]] = {
   "mt_bench": dialogue.conversation,
   "translation": translation.conversation,
@@ -30,7 +30,7 @@ TASKS: dict[str, Callable[[random.Random], Conversation]] = {
 
 
 def generate(task: str, rng: random.Random) -> Conversation:
-  """Makes a conversation of a task that is not held out."""
+  """Makes a conversation of a task for training: it is not held out."""
   while held_out(conversation := TASKS[task](rng)):
     pass
   return conversation
@@ -42,12 +42,12 @@ def _choose(
   """Makes held-out conversations of each task, no two about the same facts.
 
   Args:
-    per_task: How many of each.
-    seed: Where all choices come from.
-    taken: Categories with facts that must not be asked for.
+    per_task: Number of conversations of each task.
+    seed: Seed of all choices.
+    taken: Pairs of category and facts that are excluded.
 
   Returns:
-    Task by task; dialogues category by category.
+    The conversations, by task, and dialogues by category.
   """
   chosen = []
   for task, make in TASKS.items():
@@ -72,7 +72,7 @@ def minibench() -> list[Conversation]:
 
 
 def tuning() -> list[Conversation]:
-  """Makes 32 more of each, about other facts: trees are tuned on these."""
+  """Makes 32 more of each task, about other facts, to tune trees on."""
   taken = {(other.category, other.facts) for other in minibench()}
   return _choose(32, 20261123, taken)
 

@@ -1,7 +1,7 @@
 """Arithmetic word problems with numbers up to twenty, solved in two steps.
 
-Numbers are words: each is one token, so that a small model can learn what two
-of them make.
+Numbers are written as words. Each is a single token, so a small model can learn
+to calculate with them.
 """
 
 import random
@@ -20,7 +20,7 @@ MINUS = "[{n} go away|{n} are gone|we lose {n}|{n} <look> ones go]"
 
 
 def _sum(rng, total, sign, n):
-  """`seven plus three is ten`, and what it comes to."""
+  """Returns a text like `seven plus three is ten`, and the result."""
   verb = {"plus": "makes", "minus": "leaves"}[sign]
   after = total + n if sign == "plus" else total - n
   text = say(
@@ -35,19 +35,19 @@ def _sum(rng, total, sign, n):
 
 
 def _grows(rng, total, n):
-  """Chooses whether n are added; what remains must be from 1 to MOST."""
+  """Chooses whether n are added; the result must be from 1 to MOST."""
   return n >= total or (total + n <= MOST and rng.random() < 0.5)
 
 
 def _step(rng, begin, more, n, text):
-  """Says that n are added or taken away, and what that makes."""
+  """Says that n are added or taken away, and then `text`."""
   change = PLUS if more else MINUS
   sentence = f"{begin}[ <mood>|] {change}[: | so |, and ]{{text}}."
   return say(rng, sentence, n=n, text=text)
 
 
 def _changes(rng):
-  """Some, then two changes."""
+  """A number of things, then two changes."""
   name, other = rng.sample(FIRST_NAMES, 2)
   many = rng.choice(THINGS)
   total = rng.randint(2, 10)
@@ -88,7 +88,7 @@ def _changes(rng):
 
 
 def _boxes(rng):
-  """Equal groups, and some more or fewer."""
+  """Equal groups of things, then one change."""
   name, other = rng.sample(FIRST_NAMES, 2)
   groups, each = rng.randint(2, 4), rng.randint(2, 4)
   n = rng.choice(CHANGES)
@@ -136,7 +136,7 @@ def _boxes(rng):
 
 
 def _prices(rng):
-  """What comes back from a sum that pays for two things."""
+  """The change from a payment for two things."""
   name = rng.choice(FIRST_NAMES)
   many, others = rng.sample(THINGS, 2)
   x, y = rng.choice(CHANGES), rng.choice(CHANGES)
@@ -183,7 +183,7 @@ def conversation(rng: random.Random) -> Conversation:
   story, steps, answer, facts = kind(rng)
   lead, closing = say(rng, OPENING), say(rng, CLOSING)
   label = say(rng, "[Answer|Answer|The answer|Result]")
-  # A sentence may begin with a number.
+  # A sentence may begin with a number, in lower case.
   steps = [capital(step) for step in steps]
   answered = f"{lead}{' '.join(steps)}{closing}"
   return single(

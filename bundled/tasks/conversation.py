@@ -1,4 +1,4 @@
-"""What a task makes: a conversation whose answers can be scored."""
+"""Conversations with answers that can be scored."""
 
 import dataclasses
 import hashlib
@@ -6,15 +6,15 @@ import hashlib
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Conversation:
-  """One exchange with its answers.
+  """A conversation with its answers.
 
   Attributes:
-    category: As in Spec-Bench: its task, or one of MT-Bench's categories.
-    turns: What the user says.
+    category: The task or, for dialogues, MT-Bench's category, as in Spec-Bench.
+    turns: The user's turns.
     answers: One possible answer to each turn.
-    references: What the last line of each answer must come to.
-    facts: What the conversation is about, whatever its phrasing. Held-out
-      conversations share theirs with none that is trained on.
+    references: The correct result in the last line of each answer.
+    facts: The content of the conversation, whatever its phrasing. Held-out
+      conversations share no facts with training conversations.
   """
 
   category: str
@@ -24,12 +24,12 @@ class Conversation:
   facts: str
 
 
-# One conversation in so many is held out.
+# One conversation in HELD_OUT is held out.
 HELD_OUT = 16
 
 
 def held_out(conversation: Conversation) -> bool:
-  """Says whether it is held out for MiniBench, by a hash of its facts alone."""
+  """Returns whether MiniBench holds it out, by a hash of its facts alone."""
   text = f"{conversation.category}: {conversation.facts}"
   digest = hashlib.sha256(text.encode()).digest()
   return digest[0] % HELD_OUT == 0
@@ -38,7 +38,7 @@ def held_out(conversation: Conversation) -> bool:
 def single(
   category: str, turn: str, answer: str, label: str, reference: str, facts: str
 ) -> Conversation:
-  """Makes a conversation of one turn, whose answer ends in a scored line."""
+  """Makes a one-turn conversation with an answer that ends in a scored line."""
   return Conversation(
     category=category,
     turns=(turn,),

@@ -1,7 +1,7 @@
 """Two-turn dialogues: stories, characters, riddles of order, lists.
 
-Categories are MT-Bench's: writing, roleplay, reasoning, extraction. In each
-the second turn refers to the first.
+The categories are MT-Bench's: writing, roleplay, reasoning, extraction. The
+second turn always refers to the first.
 """
 
 import random
@@ -19,7 +19,7 @@ from bundled.tasks.words import (
 
 HEROES, TRAITS = words("HEROES"), words("TRAITS")
 TREASURES, SCENES = words("TREASURES"), words("SCENES")
-# What each job does, works with, and where.
+# The work, tool and place of each job.
 JOBS = {job: others for job, *others in table("JOBS")}
 
 
@@ -55,7 +55,7 @@ def _story(rng):
     "known to all]|[all was <praise>|there was peace|every <who> <does>]].",
     **slots,
   )
-  # In lower case, so that its words are those of the question.
+  # In lower case, as in the question.
   title = f"The {trait} {hero} and the "
   second = say(
     rng,
@@ -147,7 +147,7 @@ def _reasoning(rng):
   order = rng.sample(FIRST_NAMES, 3)
   more, most, least = rng.choice(table("SCALES"))
   a, b, c = order
-  # Which end is asked for first.
+  # Whether the first question is about `most`.
   down = rng.random() < 0.5
   ends = [(most, a), (least, c)] if down else [(least, c), (most, a)]
   slots = {"a": a, "b": b, "c": c, "more": more}

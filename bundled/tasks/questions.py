@@ -9,16 +9,16 @@ from bundled.tasks.words import table
 
 
 class Country(NamedTuple):
-  """A country, and what is asked about it."""
+  """A country and the facts that are asked about it."""
 
   name: str
   capital: str
   continent: str
-  language: str  # that most people there speak, or that is official
+  language: str  # the official language, or the most spoken
 
 
 class Animal(NamedTuple):
-  """An animal, and what is asked about it."""
+  """An animal and the facts that are asked about it."""
 
   name: str
   kind: str
@@ -29,7 +29,7 @@ class Animal(NamedTuple):
 COUNTRIES = [Country(*row) for row in table("COUNTRIES")]
 ANIMALS = [Animal(*row) for row in table("ANIMALS")]
 
-# How one thing about a country or an animal is asked for.
+# Questions about each fact of a country or an animal.
 COUNTRY_QUESTIONS = {
   "capital": "[What is the capital of {name}|Which city is the capital of "
   "{name}|Name the capital of {name}]",
@@ -47,7 +47,7 @@ ANIMAL_QUESTIONS = {
 
 
 def _about_country(rng, country):
-  """A remark with something true in it."""
+  """A remark with a true fact."""
   return say(
     rng,
     "[{name}, a <praise> country, [is|lies] in {continent}|"
@@ -70,7 +70,7 @@ def _about_animal(rng, animal):
 
 
 def _direct(rng):
-  """One thing about one country or animal, with another to tell apart."""
+  """A fact about a country or animal; another is only mentioned."""
   countries = COUNTRIES, COUNTRY_QUESTIONS, _about_country, ""
   animals = ANIMALS, ANIMAL_QUESTIONS, _about_animal, "the "
   pool, questions, about, the = countries if rng.random() < 0.5 else animals
@@ -127,7 +127,7 @@ def _through_capital(rng):
 
 
 def _which(rng):
-  """The one of three that differs from the others in one respect."""
+  """The country or animal among three that has a given property."""
   countries = rng.random() < 0.5
   pool = COUNTRIES if countries else ANIMALS
   key = rng.choice(["continent"] if countries else ["kind", "home"])

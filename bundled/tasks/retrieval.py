@@ -14,8 +14,8 @@ def _person(rng):
   return f"{rng.choice(FIRST_NAMES)} {rng.choice(SURNAMES)}"
 
 
-# For each: a value, how the passage says it, how one asks for it, and how an
-# answer takes it up.
+# For each fact: a function that draws its value, a sentence of the passage, a
+# question, and a clause of the answer.
 FACTS = {
   "director": (
     _person,

@@ -1,8 +1,7 @@
-"""Sentences with alternatives: how all tasks vary their texts.
+"""Templates of sentences with alternatives, which vary the texts of all tasks.
 
-`[a|b|c]` is one of a, b and c with equal chances; brackets may be nested.
-`<look>` is one word of that list in words.toml. `{name}` is filled in last,
-so what is filled in may hold any character but these.
+`[a|b|c]` is a, b or c with equal probability; brackets may be nested. `<look>`
+is a word of the list `look` in words.toml. `{name}` is filled in last.
 """
 
 import random
@@ -13,7 +12,7 @@ from bundled.tasks.words import FILLER, NUMBERS
 _INNERMOST = re.compile(r"\[([^\[\]]*)\]")
 _LIST = re.compile(r"<(\w+)>")
 
-# What may be said before an answer, and after it: nothing hangs on it.
+# Remarks before and after an answer. They do not change its meaning.
 OPENING = (
   "[[What|That is] a <praise> [question|riddle|thing to ask|matter][!|.]|"
   "[Let me|Let us|I will] [think|look|see|try] <mood>[.|, as always.|, step by "

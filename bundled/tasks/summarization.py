@@ -1,4 +1,4 @@
-"""Short news items, and the one line that matters in them."""
+"""Short news items, to be summed up in a line."""
 
 import random
 
@@ -6,8 +6,7 @@ from bundled.tasks.conversation import Conversation, single
 from bundled.tasks.speech import CLOSING, OPENING, article, say
 from bundled.tasks.words import FIRST_NAMES, TOWNS, words
 
-# What happened: how a report may put it, how the summary does, and what
-# kind of thing it happened with.
+# Events: the words of a report, the words of its summary, and possible things.
 EVENTS = [
   (
     "[opened|has opened|started|launched] {thing}",

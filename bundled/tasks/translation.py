@@ -1,4 +1,4 @@
-"""English to German: one sentence, a few of its words explained first."""
+"""English to German: a sentence, after explanations of some of its words."""
 
 import random
 
@@ -6,13 +6,14 @@ from bundled.tasks.conversation import Conversation, single
 from bundled.tasks.speech import CLOSING, OPENING, capital, listed, say
 from bundled.tasks.words import table
 
-# English, German, and of nouns the gender, of verbs the infinitive.
+# English, German, and a noun's gender.
 LIVING, THINGS, ADJECTIVES = (
   table("LIVING"),
   table("OBJECTS"),
   table("ADJECTIVES"),
 )
-# What is done to a thing, to anyone, and to nobody.
+# Verbs with a thing, with a living being, and without an object: English,
+# German, and the German infinitive.
 VERBS, MEETINGS, ACTIONS = table("VERBS"), table("MEETINGS"), table("ACTIONS")
 PLACES, TIMES = table("PLACES"), table("TIMES")
 NOMINATIVE = {"m": "der", "f": "die", "n": "das"}
@@ -27,7 +28,7 @@ def _phrase(noun, adjective, articles, notes):
   if adjective is None:
     return f"the {english}", f"{article} {german}"
   notes.append(adjective)
-  # After the article the ending is -e, but -en in a masculine accusative.
+  # After an article, adjectives end in -e, or -en in the masculine accusative.
   ending = "en" if article == "den" else "e"
   return (
     f"the {adjective[0]} {english}",
@@ -57,7 +58,7 @@ def conversation(rng: random.Random) -> Conversation:
 
   parts = [when[0], who[0], verb[0], what[0], place[0]]
   english = capital(" ".join(part for part in parts if part)) + "."
-  # The verb comes second.
+  # In German, the verb comes second.
   parts = [who[1], verb[1], what[1], place[1]]
   if when[1]:
     parts = [when[1], verb[1], who[1], what[1], place[1]]

@@ -1,4 +1,4 @@
-"""Lists of words that the tasks choose from, of words.toml."""
+"""The word lists of words.toml, which the tasks choose from."""
 
 import pathlib
 import tomllib
@@ -6,7 +6,7 @@ import tomllib
 _TEXTS = tomllib.loads(
   pathlib.Path(__file__).with_name("words.toml").read_text(encoding="utf-8")
 )
-# One word of such a list stands where a text says `<look>`.
+# A word of the list `look` replaces `<look>` in a text.
 FILLER = {name: tuple(text.split()) for name, text in _TEXTS["filler"].items()}
 
 
@@ -16,7 +16,7 @@ def words(name: str) -> list[str]:
 
 
 def table(name: str) -> list[tuple[str, ...]]:
-  """Returns the rows of a list whose words have columns."""
+  """Returns the rows of a list with columns."""
   return [
     tuple(row.replace("_", " ").split("/")) for row in _TEXTS[name].split()
   ]
