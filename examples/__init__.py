@@ -1,1 +1,1 @@
-"""Hold programs to read and to run."""
+"""Programs to read and to run."""

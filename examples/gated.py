@@ -1,14 +1,13 @@
-"""Draw the likeliest token first where the draft is sure, else a sample.
+"""Drafts the likeliest token first where the draft is confident.
 
-At a node whose law has max q >= tau, the gate, the first sibling is the
-likeliest token, without chance; at others it is drawn from q. The later ones
-are drawn one after the other, none twice, at all nodes alike. The gate looks at
-the node's own law, which is known before any sibling is drawn: given that law,
-every sibling's is known, and nothing else is asked of a proposal.
+If max q >= tau at a node, the gate is open and the first sibling is the
+likeliest token. Otherwise the first sibling is drawn from q. Later siblings are
+always drawn without replacement. The gate depends only on q, which is known
+before any sibling is drawn. So each sibling's distribution is known, which is
+all that a proposal must provide.
 
-No rule is told which way was taken, and none needs to be: the first sibling's
-own chance says it. Where the gate is open it is the largest of q, tau or more;
-where it is shut, all are less.
+A rule recognises an open gate by the first sibling's probability. With an open
+gate, that is max q, at least tau. With a closed gate, all of q is below tau.
 
     python -m tv_jax.certify --proposals=examples.gated:half
 """
@@ -26,18 +25,18 @@ class Gate:
   """The three functions of a `Proposal`.
 
   Attributes:
-    tau: How likely the likeliest token must be, to come first.
+    tau: Smallest probability of a likeliest token that comes first.
   """
 
   tau: float
 
   @property
   def edge(self) -> float:
-    """Tau in float32, so that a law of any precision is on one side of it."""
+    """Tau in float32, so that laws in float32 and float64 compare alike."""
     return float(np.float32(self.tau))
 
   def draw(self, key, q, k):
-    """Draw the likeliest token before samples of the others, or samples."""
+    """Draws the likeliest token and then samples of the others, or samples."""
     top, sure = jnp.argmax(q), jnp.max(q) >= self.edge
     rest = jnp.where(sure, q.at[top].set(0), q)
     drawn = WITHOUT_REPLACEMENT.draw(key, rest, k)
@@ -45,7 +44,7 @@ class Gate:
     return jnp.where(sure, jnp.concatenate([first, drawn[:-1]]), drawn)
 
   def laws(self, q_at, rest, exists):
-    """Return those without replacement, but for the first one's."""
+    """Returns `WITHOUT_REPLACEMENT`'s laws, or a certain first token's."""
     scale, at = WITHOUT_REPLACEMENT.laws(q_at, rest, exists)
     first = np.arange(len(q_at)) == 0
     sure = first & exists[0] & (q_at[0] >= self.edge)
@@ -53,14 +52,14 @@ class Gate:
     return jnp.where(sure, 0, scale), jnp.where(sure[:, None], one_hot, at)
 
   def following(self, q, drawn, k):
-    """Return the next sibling's law, by definition."""
+    """Returns the next sibling's law, by definition."""
     if not drawn and q.max() >= self.edge:
       return one_hot_of_best(q, 0)
     return WITHOUT_REPLACEMENT.following(q, drawn, k)
 
 
 def gated(tau: float) -> Proposal:
-  """Make the proposal of this gate, above 0 and 1 at most."""
+  """Makes the proposal of a gate, with 0 < tau <= 1."""
   gate = Gate(tau)
   return Proposal(
     name=f"gated_{tau}",

@@ -2,11 +2,11 @@
 
     python -m examples.hard_models hard
 
-docs/audit.md says what to do with the folder. The models are made to be hard
-to sample from: two tokens always have the same probability, and after the three
-prompts the target is nearly certain, nearly uniform, and most unlike the draft.
-All weights are bfloat16 numbers, so that an engine that computes in bfloat16
-loads the same weights.
+docs/audit.md describes how to use the folder. The models are hard to sample
+from: two tokens always have the same probability, and after the three prompts
+the target is nearly certain, nearly uniform, and most unlike the draft. All
+weights are bfloat16 numbers, so that an engine that computes in bfloat16 loads
+the same weights.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ _SEED = flags.DEFINE_integer("seed", 0, "Seed of the models and prompts.", 0)
 
 # Many engines have no kernels for smaller attention heads.
 _SIZES = {"hidden_size": 128, "intermediate_size": 256, "head_dim": 64}
-_SCALE = 2.0  # of the matrices: every token and position matters
+_SCALE = 2.0  # of the matrices, so that every token and position matters
 _LENGTH, _CANDIDATES = 6, 400  # tokens of a prompt; prompts to choose from
 
 
@@ -55,7 +55,7 @@ def random_model(layers: int, seed: int) -> Model:
 
 
 def choose_prompts(target: Model, draft: Model, seed: int) -> list[list[int]]:
-  """Chooses three random prompts of one length, so that none needs padding."""
+  """Chooses three random prompts of equal length, to avoid padding."""
   V = target.config.vocab_size
   tried = np.random.default_rng(seed).integers(0, V, (_CANDIDATES, _LENGTH))
   p, q = (

@@ -1,15 +1,16 @@
 """One rule for the first level of a tree, and another below it.
 
 The rule above decides which child of the root is entered. The rule below then
-verifies the subtree of that child as a tree of its own, of which the child is
-the root and so is accepted for certain. This is lossless if both rules are.
+verifies that child's subtree as a separate tree: the child is its root, which
+is accepted for certain. The combination is lossless if both rules are.
 
-The stop law of the whole follows from those of the parts: a node is accepted
-with its child's probability to be entered, times its own in the subtree.
-`Verifier(walk=UP)` offers nodes in post-order, so each node's chance is that
-product divided by the probability that no earlier node was accepted.
+Its stop law is a product. The probability that a node is accepted is the
+probability that the rule above enters its subtree, times the probability that
+the rule below then accepts the node. `Verifier(walk=UP)` offers nodes in
+post-order, so each node's chance is that product divided by the probability
+that no earlier node was accepted.
 
-The subtree of a child that is a leaf has one node. No rule is asked there.
+An entered child without children is accepted without the rule below.
 
 Axes: N nodes, n nodes of a subtree, V vocabulary.
 """
@@ -27,7 +28,7 @@ def first_level(above: Verifier, below: Verifier, name: str) -> Verifier:
 
   Args:
     above: The rule for the children of the root; it goes `DOWN`.
-    below: The rule for what is below them.
+    below: The rule for the subtrees of these children.
     name: Name of the combination.
   """
   if above.walk != DOWN:

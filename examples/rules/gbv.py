@@ -1,27 +1,29 @@
 """Greedy multi-path block verification (GBV, arXiv 2602.16961).
 
-For K chains below the root, of one length, all drawn independently. Order the
-tokens after every context by p / q, equals by their id. The greatest of the K
-paths in the lexicographic order is itself a draw from a law r that is known, so
-block verification (`block.py`) of that one path against r instead of q is
-lossless: whatever r is, its theorem holds.
+For K chains of equal length below the root, drawn independently. After every
+context, order the tokens by p / q, and by id if the ratios are equal. The
+greatest of the K paths in lexicographic order is a draw from a known law r. So
+block verification (`block.py`) of that path, with r instead of q, is lossless:
+its theorem holds for any r.
 
-With L(x) the sum of q over the tokens below x, Q the chance that one path
-begins with what was chosen so far, and lambda the chance that it is below that,
-K paths have their greatest begin with it with chance (lambda + Q)^K - lambda^K.
-A step down to x makes lambda + Q L(x) of lambda and Q q(x) of Q, hence
+Let Q be the probability that a path begins with the prefix chosen so far, and
+lambda the probability that a path is below that prefix in the order. Then the
+greatest of K paths begins with the prefix with probability
+(lambda + Q)^K - lambda^K. Let L(x) be the sum of q over the tokens below x. A
+step to token x changes lambda to lambda + Q L(x) and Q to Q q(x), so
 
     r(x) = ((lambda + Q (L(x) + q(x)))^K - (lambda + Q L(x))^K)
            / ((lambda + Q)^K - lambda^K)
 
-Neither difference is formed: a^K - b^K = (a - b) (a^(K-1) + a^(K-2) b + ..),
-and lambda and Q are kept as shares of their sum. That p / q is rounded changes
-nothing: any order will do in which the drawn tokens have no say. Paths that
-share what is chosen share its laws, those of the first among them.
+To avoid cancellation, a^K - b^K = (a - b) (a^(K-1) + a^(K-2) b + ..) replaces
+both differences, and lambda and Q are stored as fractions of their sum. It is
+harmless that p / q is rounded, because any order works that does not depend on
+the drawn tokens. Paths that begin with the chosen prefix have the same p and q
+after it, so the first path's rows are used.
 
-A loop down the chains, as the next law is that after the chosen token: one sort
-of V at each depth, however many chains there are, and of the other chains only
-the tokens are read. On one chain it is block verification.
+The loop goes down one level at a time, because the next law depends on the
+chosen token. Each level needs a single sort of V, whatever the number of
+chains. With a single chain, the rule is block verification.
 
 Axes: N nodes, C chains, D depth, K paths drawn, V vocabulary.
 """
@@ -40,7 +42,7 @@ from tv_jax.verifiers.verifier import Verifier
 
 
 def chains_from_the_root(tree: Tree | Adaptive) -> str | None:
-  """Says why the rule is not defined on a tree; None: it is."""
+  """Returns why the rule is not defined on a tree, or None if it is."""
   C = len(tree.levels[1])
   straight = isinstance(tree, Tree) and tree.num_children[1:].max() <= 1
   if straight and all(len(level) == C for level in tree.levels[1:]):
@@ -53,18 +55,18 @@ def chains_from_the_root(tree: Tree | Adaptive) -> str | None:
 
 
 class _State(NamedTuple):
-  """Where the choice stands."""
+  """The prefix chosen so far."""
 
-  node: jax.Array  # [] the first of those that hold what is chosen
-  alive: jax.Array  # [C] the chains that begin with what is chosen
+  node: jax.Array  # [] its last node, in the first chain that begins with it
+  alive: jax.Array  # [C] whether the chain begins with the prefix
   below: jax.Array  # [] lambda / (lambda + Q)
   equal: jax.Array  # [] Q / (lambda + Q)
 
 
 def offers(tree, proposal, tokens, q, p) -> Offers:
-  """Returns what block verification gives on the chosen path."""
+  """Returns the offers of block verification on the chosen path."""
   del proposal  # independent draws from q
-  # Each level has the chains in one order, as it stands by parents.
+  # Every level has the chains in the same order, because parents order a level.
   paths = np.array(tree.levels[1:], np.int32)  # [D, C]
   held = tokens[paths]
   place = jnp.maximum(held, 0)
@@ -129,7 +131,7 @@ def _ways(a, b, count, most):
 def last_first(tree) -> np.ndarray:
   """Orders nodes from the last to the root: a `Verifier.walk`.
 
-  What paths share stands in the first of them alone.
+  If paths share a prefix, only the nodes of the first path are offered.
   """
   return np.arange(len(tree.parent), dtype=np.int32)[::-1]
 

@@ -55,7 +55,7 @@ def offers(tree, proposal, tokens, q, p) -> Offers:
   entry = jnp.concatenate([jnp.zeros_like(entry[:1]), entry])
 
   def residual(node):
-    # A leaf's row of q may be arbitrary, and is not used.
+    # A leaf's row of q is not used, because it may be arbitrary.
     return positive(p[node] - jnp.where(rho[node] > 0, rho[node] * q[node], 0))
 
   return Offers(chance=entry, offered=entry > 0, residual=residual)
@@ -74,7 +74,7 @@ def _solve(q, p, count, most):
     enough = miss(middle) ** count >= wanted
     return jnp.where(enough, low, middle), jnp.where(enough, middle, high)
 
-  # Enough steps that both ends are neighbouring floats.
+  # Enough steps to make both ends neighbouring floats.
   digits = jnp.finfo(p.dtype).nmant + int(np.ceil(np.log2(most)))
   count = jnp.maximum(count, 1).astype(p.dtype)
   low = jnp.ones_like(count)

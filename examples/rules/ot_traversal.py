@@ -1,25 +1,26 @@
-"""The traversal with siblings planned for in pairs.
+"""The traversal with a joint plan for each pair of siblings.
 
-The step of the paper takes one child after the other, each as if none followed.
-Any joint plan for children does as well. Let the children t_1 .. t_k of a node
-be drawn from a joint law, and let child i be taken with chance a_i(t_1 .. t_k),
-the sum of which is at most 1, such that
+The paper's step treats one child at a time, as if no other child followed. Any
+joint plan for the children works as well. Let the children t_1 .. t_k of a node
+be drawn from a joint law, and let child i be taken with chance a_i(t_1 .. t_k).
+The sum of the a_i is at most 1, and
 
     f(x) = E[sum_i a_i 1(t_i = x)] <= g(x)     for all x.
 
-Then child i, all below its elders having been rejected, is entered with chance
-a_i / (1 - sum_{j<i} a_j), and after all below all of them was rejected
+After everything below its elder siblings was rejected, child i is entered with
+chance a_i / (1 - sum_{j<i} a_j). After everything below all children was
+rejected,
 
     g <- (g - f) / (sum (g - f) + 1 - sum g).
 
-For one child and a = min(1, g / q) this is the paper's step; the proof is the
-paper's with this in its place (docs/beyond.md). Here children are planned for
-two by two, as `pairs.py` does it, and a last odd one by itself: on a chain the
-rule takes the decisions of the traversal.
+For one child and a = min(1, g / q) this is the paper's step. The paper's proof
+holds with this step in its place (docs/beyond.md). Here `pairs.py` plans the
+children two by two. A last odd child is planned by itself, so on a chain the
+rule makes the decisions of the traversal.
 
-g is no longer a combination of p and q, so that each family has a row of its
-own. All families of a level at once, or one by one where the tree is an
-argument.
+Unlike in the traversal, g is not a combination of p and q, so each family needs
+a row of g. All families of a level are computed at once, or one after another
+if the tree is an argument.
 
 Axes: N nodes, M nodes that have children, K children of a node, V vocabulary.
 """
@@ -42,13 +43,13 @@ from tv_jax.verifiers.verifier import Verifier
 
 
 class Node(NamedTuple):
-  """A node, some of whose children were rejected."""
+  """The state of a node after some of its children were rejected."""
 
   g: jax.Array  # [V]
   mass: jax.Array  # [] sum(g)
-  deficit: jax.Array  # [] 1 - sum(g), a number of its own
-  rest: jax.Array  # [V] q off the children so far
-  scale: jax.Array  # [] times this it is the law of the next child
+  deficit: jax.Array  # [] 1 - sum(g), stored to keep its digits
+  rest: jax.Array  # [V] q, but 0 for the children so far
+  scale: jax.Array  # [] rest * scale is the law of the next child
 
 
 def enter_two(node: Node, tokens, both, options) -> tuple[jax.Array, Node]:
@@ -56,9 +57,9 @@ def enter_two(node: Node, tokens, both, options) -> tuple[jax.Array, Node]:
 
   Args:
     node: The parent.
-    tokens: [2] INVALID where there is none.
-    both: [] whether two were to be drawn; None: there never are two.
-    options: Of their plan.
+    tokens: [2] The children; INVALID for a missing child.
+    both: [] Whether the tree has both children; None if there is one at most.
+    options: Options of the plan.
   """
   q = node.rest * node.scale
   place = jnp.maximum(tokens, 0)
@@ -79,7 +80,7 @@ def enter_two(node: Node, tokens, both, options) -> tuple[jax.Array, Node]:
   remaining = positive(node.g - taken)
   kept = jnp.sum(remaining)
   size = kept + node.deficit
-  # Nothing is left after what had no chance to fail: g stays as it was.
+  # If no mass is left, the children cannot all be rejected: g stays unchanged.
   usable = exists[0] & ~(size <= exhausted(size.dtype))
   size = jnp.where(usable, size, 1)
   vocabulary = jnp.arange(len(q), dtype=jnp.int32)
@@ -96,16 +97,16 @@ def enter_two(node: Node, tokens, both, options) -> tuple[jax.Array, Node]:
 
 
 def _family(options, most, size, tokens, q, p, chance):
-  """Plans for one node: chances to enter its children, and what becomes of it.
+  """Returns the chances to enter a node's children, and its g and mass after.
 
   Args:
-    options: Of the plans for pairs.
-    most: The most children that a node of its level has.
-    size: [] how many it has itself.
-    tokens: [K] K is even.
-    q: [V] the draft's law after it.
-    p: [V] the target's.
-    chance: [] with which it was entered.
+    options: Options of the plans for pairs.
+    most: The most children that a node of the level has.
+    size: [] The node's number of children.
+    tokens: [K] The children's tokens; K is even.
+    q: [V] The draft's law after the node.
+    p: [V] The target's law after the node.
+    chance: [] The chance to enter the node.
   """
   node = Node(
     g=chance * p,
@@ -123,7 +124,7 @@ def _family(options, most, size, tokens, q, p, chance):
 
 
 def offers(tree, proposal, tokens, q, p, *, options=pairs.DEFAULT) -> Offers:
-  """Returns what no coin changes."""
+  """Computes the acceptance probabilities and residuals of all nodes."""
   del proposal  # without_replacement
   known, N = isinstance(tree, Tree), len(tokens)
   K = tree.children.shape[1]

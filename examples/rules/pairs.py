@@ -5,24 +5,24 @@ with chance a_1(t_1, t_2) or the second with chance a_2(t_1, t_2), such that
 
     f(x) = E[a_1 1(t_1 = x) + a_2 1(t_2 = x)] <= g(x)     for all x.
 
-The most that a plan can take in all is a linear programme's value. Close to it
-comes, with a number z for each token,
+The largest sum of f is the value of a linear programme. A plan with a number z
+for each token comes close to it:
 
     a_1(x, y) = lean z_x / (zeta + lean z_x + z_y)
     a_2(x, y) =      z_y / (zeta + lean z_x + z_y)
 
-after z <- z (g / f)^c a few times, each a_i cut by min(1, g / f) of its token
-at the end. (c is 2, 2, 1 in turn: twice is faster where a token is taken nearly
-always, and swings for ever where it hardly is.) A plan need not be good to be
-one: f is that of the plan that is used, whatever has become of z. `lean` gives
-what either could take to the elder, which carries the deeper subtree as a rule;
-in the limit nothing of the sum is lost by it.
+A few steps z <- z (g / f)^c improve z. (c is 2, 2, 1 in turn: 2 is faster for a
+token that is nearly always taken, but oscillates for a token that hardly ever
+is.) At the end, each a_i is multiplied by min(1, g / f) of its token. Any z
+gives a valid plan, because f is computed for the plan that is used. `lean`
+favours the elder sibling where either could be taken, because it usually
+carries the deeper subtree; in the limit this loses nothing of the sum.
 
-The likeliest tokens of q have a z of their own; all others share one. So f is
-had, exactly, by M^2 operations and a few passes over V; and to improve z, which
-asks for the sum of f over the others alone, takes none of these.
+The M likeliest tokens of q have separate z; all other tokens share one z. So f
+is exact after M^2 operations and a few passes over V. The steps for z need no
+pass over V, because they only use the sum of f over the other tokens.
 
-Axes: V vocabulary, M tokens with a z of their own.
+Axes: V vocabulary, M likeliest tokens.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Options(NamedTuple):
   """Options of a plan.
 
   Attributes:
-    kept: M, at most.
-    steps: How often z is improved.
-    lean: How much more the elder is given of what either could take.
+    kept: Upper bound of M.
+    steps: Number of steps that improve z.
+    lean: Factor in favour of the elder sibling.
   """
 
   kept: int = 64
@@ -58,10 +58,10 @@ DEFAULT = Options()
 
 
 class Plan(NamedTuple):
-  """What of each pair is taken."""
+  """A plan for pairs."""
 
-  token: jax.Array  # [M] those with a z of their own
-  last: jax.Array  # [M] whether there is no second token after this one
+  token: jax.Array  # [M] the likeliest tokens
+  last: jax.Array  # [M] whether no second token can follow this token
   z: jax.Array  # [M]
   z_others: jax.Array  # []
   cut: jax.Array  # [V] min(1, g / f)
@@ -71,18 +71,18 @@ class Plan(NamedTuple):
 class _Law(NamedTuple):
   """q, with the chance of y after x, q_y / (1 - q_x), in two factors."""
 
-  token: jax.Array  # [M]
-  q: jax.Array  # [M] of these
-  over: jax.Array  # [M] 1 / (1 - q); 0: there is no second token
-  both: jax.Array  # [M, M] that the first and the second are these
-  others: jax.Array  # [V] q of all others
-  after: jax.Array  # [V] q / (1 - q) of these
+  token: jax.Array  # [M] the likeliest tokens
+  q: jax.Array  # [M] their q
+  over: jax.Array  # [M] their 1 / (1 - q), or 0 if no second token can follow
+  both: jax.Array  # [M, M] chance of a likeliest token first, another second
+  others: jax.Array  # [V] q of all other tokens
+  after: jax.Array  # [V] q / (1 - q) of all other tokens
   once: jax.Array  # [] sum(others)
   often: jax.Array  # [] sum(after)
 
   @property
   def another(self) -> tuple[jax.Array, jax.Array]:
-    """[V] of each of the others, that another of them is second; is first."""
+    """[V] Chances of each other token before, and after, another of them."""
     return (
       self.after * positive(self.once - self.others),
       self.others * positive(self.often - self.after),
@@ -90,12 +90,12 @@ class _Law(NamedTuple):
 
 
 class _Shares(NamedTuple):
-  """What is taken of each of the others, by how it was drawn."""
+  """The shares taken of the other tokens, by how they were drawn."""
 
-  first: jax.Array  # [] with a kept one after it, a share of `after`
-  second: jax.Array  # [] after a kept one, a share of `others`
-  first_of_both: jax.Array  # [] of `another`
-  second_of_both: jax.Array  # []
+  first: jax.Array  # [] before a likeliest token, a share of `after`
+  second: jax.Array  # [] after a likeliest token, a share of `others`
+  first_of_both: jax.Array  # [] before another other token, of `another[0]`
+  second_of_both: jax.Array  # [] after another other token, of `another[1]`
 
 
 def plan(g: jax.Array, q: jax.Array, options: Options = DEFAULT) -> Plan:
@@ -138,17 +138,17 @@ def plan(g: jax.Array, q: jax.Array, options: Options = DEFAULT) -> Plan:
 def enter(
   plan: Plan, tokens: jax.Array, exists: jax.Array, options: Options = DEFAULT
 ) -> jax.Array:
-  """Returns the chance to enter each of two siblings, once it is offered: [2].
+  """Returns the chance [2] to enter each of two siblings, once it is offered.
 
   Args:
-    plan: Of their parent.
-    tokens: [2] of the vocabulary, whether they exist or not.
-    exists: [2]
-    options: Those of the plan.
+    plan: The plan of their parent.
+    tokens: [2] Token ids, valid even for a sibling that does not exist.
+    exists: [2] Whether the sibling exists.
+    options: The options of the plan.
   """
   same = plan.token[None] == tokens[:, None]
-  # Where next to nothing is left after the first, no second was planned for,
-  # though one may have been drawn.
+  # If almost no probability is left after the first token, the plan has no
+  # second, although it may have been drawn.
   second = exists[1] & ~jnp.any(same[0] & plan.last)
   exists = jnp.stack([exists[0], second])
   z = jnp.sum(jnp.where(same, plan.z, 0), axis=1)
@@ -157,19 +157,19 @@ def enter(
   lean = options.lean
   cut, cut_second = plan.cut[tokens]
   first, second = _share(x, y, lean)
-  # 1 - a_1, without its cancellation.
+  # 1 - a_1, without cancellation.
   missed = (_ZETA + lean * x * (1 - cut) + y) / (_ZETA + lean * x + y)
   return jnp.stack([first * cut, second * cut_second / missed])
 
 
 def _split(q, kept) -> _Law:
-  # XLA takes a part of a sorted row for the largest few, and does not sort, as
-  # long as no part of the part is asked for.
+  # The barrier keeps top_k fast: XLA recognises it as a part of a sorted row,
+  # but would sort the row if only a part of that part were used.
   value, token = jax.lax.optimization_barrier(
     jax.lax.top_k(q, min(kept, len(q)))
   )
   others = q.at[token].set(0)
-  # Not 1 minus the likeliest, which float32 would lose.
+  # Not 1 minus the likeliest tokens, which would lose digits of float32.
   once = jnp.sum(others)
   after = others * over(1 - others)
   follow = over(jnp.append(once + jnp.sum(value[1:]), 1 - value[1:]))
@@ -187,22 +187,22 @@ def _split(q, kept) -> _Law:
 
 
 def _share(x, y, lean):
-  """What of a pair with these z is taken before the cut: first, second."""
+  """Returns a_1 and a_2 of a pair with these z, before the cut."""
   whole = _ZETA + lean * x + y
   return lean * x / whole, y / whole
 
 
 def _marginal(law: _Law, z, z_others, lean) -> tuple[jax.Array, _Shares]:
-  """What is taken before the cut: of the kept [M], and of the others."""
+  """Returns f of the likeliest tokens [M] and shares of the others, uncut."""
   q = law.q
-  # What the two have in common, by `_share`: one division, and no more.
+  # The common factor of both `_share`: a single division.
   both = law.both / (_ZETA + lean * z[:, None] + z[None, :])
   kept = z * (lean * jnp.sum(both, axis=1) + jnp.sum(both, axis=0))
-  # One of the kept, one of the others, in either order.
+  # A likeliest token and another token, in either order.
   first, other_second = _share(z, z_others, lean)
   other_first, second = _share(z_others, z, lean)
   kept += q * (law.once * law.over * first + law.often * second)
-  # One that has all of q: nothing comes after it.
+  # A token that has all of q: no second token follows.
   alone, _ = _share(z, jnp.zeros_like(z), lean)
   kept += jnp.where(law.over == 0, q * alone, 0)
   return kept, _Shares(
@@ -218,6 +218,6 @@ def _inner(shares, draws):
 
 
 def _ratio(g, f):
-  """Returns the ratio; where there is no f, any number would do."""
+  """Returns g / f, or 1 where f is 0."""
   none = f <= 0
   return jnp.where(none, 1, g / jnp.where(none, 1, f))
