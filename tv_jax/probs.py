@@ -1,7 +1,7 @@
 """Distributions over the vocabulary: computed from logits, and sampled.
 
-A law is an array of V probabilities. It is float32 for logits of any dtype but
-float64, for which it is float64.
+A law is an array of V probabilities: in float64 for float64 logits, in float32
+for all others.
 """
 
 import math
@@ -26,7 +26,7 @@ def law(
   top_k: int = 0,
   top_p: float = 1.0,
 ) -> jax.Array:
-  """Computes the probabilities with which tokens are sampled.
+  """Computes the sampling probabilities of tokens.
 
   Applies temperature, then top-k, then top-p, each as Hugging Face's samplers.
 
@@ -68,8 +68,8 @@ def draw(key: jax.Array, law: jax.Array, shape=()) -> jax.Array:
 
   The Gumbel-max trick needs a random number for each token of the vocabulary,
   which is slow on a CPU. There it is applied twice: to blocks of about sqrt(V)
-  tokens, and to the tokens of the chosen block. With the one-step form, plain
-  decoding of the bundled target takes 1.4 times as long.
+  tokens, and to the tokens of the chosen block. In one step, plain decoding of
+  the bundled target takes 1.4 times as long.
   """
 
   def one_step(key, law):
