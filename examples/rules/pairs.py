@@ -11,7 +11,7 @@ for each token comes close to it:
     a_1(x, y) = lean z_x / (zeta + lean z_x + z_y)
     a_2(x, y) =      z_y / (zeta + lean z_x + z_y)
 
-A few steps z <- z (g / f)^c improve z. (c is 2, 2, 1 in turn: 2 is faster for a
+The steps z <- z (g / f)^c improve z. (c is 2, 2, 1 in turn: 2 is faster for a
 token that is nearly always taken, but oscillates for a token that hardly ever
 is.) At the end, each a_i is multiplied by min(1, g / f) of its token. Any z
 gives a valid plan, because f is computed for the plan that is used. `lean`

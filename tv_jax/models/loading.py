@@ -34,7 +34,7 @@ from tv_jax.models.model import Model, stored
 # quantised: they mean nothing without scales that are stored elsewhere.
 _FLOATS = ("F64", "F32", "BF16", "F16")
 # Largest relative distance of a copy of the target's weights, which may be
-# rounded to four bits or fewer. Weights of another model are above 1.
+# rounded to four bits or fewer. Another model's weights are at more than 1.
 _ROUNDED = 0.3
 _ALIGNMENT = 64  # bytes
 _PIECE = 1 << 17  # weights: these and their converted copies stay in cache

@@ -186,7 +186,7 @@ def dequantised(file: File, tensor, start: int, stop: int) -> np.ndarray:
   )
   try:
     with np.errstate(all="ignore"):  # weights may be infinite
-      # As a single row: the package reads several rows slowly, by sixteens.
+      # As a single row: the package reads more rows slowly, sixteen at a time.
       value = gguf.dequantize(data[None], tensor.tensor_type)
   except NotImplementedError:
     kind = tensor.tensor_type.name
