@@ -1,18 +1,19 @@
-"""Hold real faults of speculative decoding, each with its mend.
+"""Real faults of speculative decoding, each with its fix.
 
     python -m examples.faults
 
-Each file is a program of ours that does what a public report says that a system
-did: `faulty`, and `fixed` beside it. NAMES has them in the table's order.
+Each file has two programs of ours. `faulty` repeats a system's fault, in most
+files a publicly reported one, and `fixed` is correct. NAMES lists the files in
+the table's order.
 """
 
 NAMES = (
-  # the draft was not drawn from the law that it is judged by
+  # the draft is not drawn from the law that verification uses
   "raw_draft_law",
   "greedy_draft",
   "bfloat16_draft",
   "shared_noise",
-  # what follows has the wrong law
+  # the residual or the target's law is wrong
   "bonus_temperature",
   "residual_of_one_token",
   "softmax_residual",
@@ -20,15 +21,15 @@ NAMES = (
   "row_of_a_cousin",
   "masked_before_temperature",
   "greedy_in_a_batch",
-  # the coin is not p / q
+  # the acceptance probability is not p / q
   "always_accepted",
   "first_unchecked",
   "typical_acceptance",
-  # rules are mixed
+  # two verification rules are mixed
   "block_recovery",
   "block_coins",
   "block_first_rejection",
-  # the length looks at what it cuts
+  # the verified length depends on the tokens it cuts
   "pruned_draft",
   "length_in_hindsight",
   "budget_in_hindsight",

@@ -28,7 +28,7 @@ HEADER = (
 
 
 def measured() -> dict[str, Row]:
-  """Measure all."""
+  """Measure all faults."""
   modules = {x: importlib.import_module(f"examples.faults.{x}") for x in NAMES}
   return {name: measure.row(module) for name, module in modules.items()}
 
@@ -42,7 +42,7 @@ def table(rows: dict[str, Row]) -> str:
 def line(name: str, row: Row) -> str:
   """Write a row of the table."""
   distance, gain = max(row.distances), float(np.mean(row.gains))
-  if distance <= SETTINGS.tolerance:  # only in the certificate's own cases
+  if distance <= SETTINGS.tolerance:  # only the certificate's cases show it
     distance = row.caught.distance
   cells = [
     f"[{name}](../examples/faults/{name}.py)",
@@ -56,7 +56,7 @@ def line(name: str, row: Row) -> str:
 
 
 def smallest(row: Row) -> str:
-  """Tell the prefix that is too likely in the certificate's smallest case."""
+  """Write the prefix that is too likely in the smallest failing case."""
   failure = row.caught.smallest and row.caught.smallest.failure
   if closed := row.caught.closed:
     prefix = words.word(closed.closed).replace("'", "`")
@@ -69,14 +69,14 @@ def smallest(row: Row) -> str:
 
 
 def small(number: float, sign: str = "") -> str:
-  """Write a number with two digits; what is rounding is 0."""
+  """Write a number with two digits; rounding errors become 0."""
   if abs(number) <= SETTINGS.tolerance:
     return "0"
   return f"{number:{sign}.{'2g' if abs(number) >= 1e-4 else '0e'}}"
 
 
 def split(document: str) -> tuple[str, str, str]:
-  """Split a document into what is before, between and after its marks."""
+  """Split a document into the parts before, between and after its marks."""
   before, _, rest = document.partition(BEGIN)
   between, end, after = rest.partition(END)
   if not end:

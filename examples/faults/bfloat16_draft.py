@@ -1,8 +1,8 @@
 """Samples the draft in bfloat16 and verifies it in float32.
 
-DeepSpec's `sample_tokens` took the softmax in the model's own type, and its
-verification took it again in float32. The draft has a law that differs from q
-by bfloat16's rounding, one part in 512, and nobody corrects for it.
+DeepSpec's `sample_tokens` took the softmax in the model's dtype, and its
+verification took it again in float32. So the drafts have a law that differs
+from q by bfloat16's rounding, one part in 512, and nothing corrects for it.
 """
 
 import numpy as np
@@ -27,13 +27,13 @@ def drafted(q, context, rng):
 
 
 def faulty(p, q, context, rng):
-  """Verify with the law before it was rounded."""
+  """Verify with the law before rounding."""
   tokens, _ = drafted(q, context, rng)
   exact = [q((*context, *tokens[:i])) for i in range(len(tokens))]
   return common.check(tokens, exact, p, context, rng)
 
 
 def fixed(p, q, context, rng):
-  """Verify with the rounded law; to sample in float32 does as well."""
+  """Verify with the rounded law; sampling in float32 is correct as well."""
   tokens, laws = drafted(q, context, rng)
   return common.check(tokens, laws, p, context, rng)

@@ -1,10 +1,10 @@
-"""Stops block verification at the first no.
+"""Stops block verification at the first rejection.
 
-Block verification takes the longest prefix whose coin says yes, whatever the
-shorter ones said. A review of vLLM-Ascend's port asked for what token-level
-rules do, to stop at the first no; with the block's own thresholds and
-residual that is no longer lossless, and shorter. We know of no release that
-had it: the fault here is the advice.
+Block verification accepts the longest prefix that passes its coin, even if
+shorter prefixes fail. A review of vLLM-Ascend's port asked to stop at the first
+rejection, as token-level rules do. With the thresholds and the residual of
+block verification, the result is shorter and not lossless. We know of no
+release with this fault, only of the advice.
 """
 
 from examples.faults import common
@@ -14,10 +14,10 @@ REPORT = "https://github.com/vllm-project/vllm-ascend/pull/11985"
 
 
 def faulty(p, q, context, rng):
-  """Stop at the first no."""
+  """Stop at the first rejection."""
   return common.block(p, q, context, rng, stop=True)
 
 
 def fixed(p, q, context, rng):
-  """Go through all."""
+  """Go through all prefixes."""
   return common.block(p, q, context, rng)

@@ -1,9 +1,9 @@
-"""Judges whole blocks, and recovers as if tokens had been judged.
+"""Accepts blocks, and recovers as if single tokens had been verified.
 
-vLLM-Ascend accepted the longest prefix with u_1 .. u_i below the product of
-its capped ratios, and drew what follows from the token-level residual. The
-acceptance is not block verification's, and the residual is another rule's. It
-was on for three drafts and more, until April 2026; two show it.
+vLLM-Ascend accepted the longest prefix with u_1 .. u_i below the product of its
+capped ratios, and drew the next token from the token-level residual. Block
+verification has another acceptance, and the residual belongs to another rule.
+This applied to three drafts or more, until April 2026. Two drafts show it.
 """
 
 from examples.faults import common
@@ -13,7 +13,7 @@ REPORT = "https://github.com/vllm-project/vllm-ascend/pull/7808"
 
 
 def faulty(p, q, context, rng):
-  """Accept by products of coins, recover token by token."""
+  """Accept by products of coins; recover token by token."""
   tokens, laws = common.propose(q, context, rng)
   rows = [p((*context, *tokens[:i])) for i in range(len(tokens) + 1)]
   judged = zip(tokens, rows, laws, strict=False)

@@ -1,10 +1,10 @@
-"""Takes a small residual for none, and a small q for a larger one.
+"""Ignores a small residual, and enlarges a small q.
 
-DeepSpec clamps q at 1e-8 in the ratio, and draws from p itself where 1e-8 or
-less is left of it. Both are wrong and neither matters: such a draft, or a no,
-is as rare as that, so the distance is below 1e-8 for each draft. It is here to
-show what an exact answer can see, and what need not be mended. The usual
-certificate has no laws as near to each other as LAWS.
+DeepSpec clamps q at 1e-8 in the ratio, and draws from p if the residual sums to
+1e-8 or less. Both are wrong and neither matters: such a draft, or a rejection
+there, has a probability of 1e-8 or less. So the distance is below 1e-8 for each
+draft. The file shows a fault that an exact method sees, and that needs no fix.
+The usual certificate has no laws as near to each other as LAWS.
 """
 
 import numpy as np
@@ -22,13 +22,13 @@ LEAST = 1e-8
 
 
 def clamped(p, q):
-  """Give p where little is left."""
+  """Return p where the residual is small."""
   left = np.maximum(p - q, 0)
   return p if left.sum() <= LEAST else left / left.sum()
 
 
 def faulty(p, q, context, rng):
-  """Clamp both."""
+  """Clamp q and the residual."""
   tokens, laws = common.propose(q, context, rng)
   out = []
   for token, law in zip(tokens, laws, strict=True):
@@ -40,5 +40,5 @@ def faulty(p, q, context, rng):
 
 
 def fixed(p, q, context, rng):
-  """Clamp nothing: where a no is possible, something is left."""
+  """Clamp nothing: where a rejection is possible, the residual is positive."""
   return common.cycle(p, q, context, rng)

@@ -1,9 +1,9 @@
 """Accepts with `u <= a`, where u can be 0.
 
 EAGLE compares `r <= acp`, vLLM-Ascend `pi >= uniform`. A float32 generator of
-24 bits gives exactly 0 once in 2**24, and then a token with p = 0 is accepted:
-one that a grammar or top-k had forbidden. No test by samples will see it. The
-certificate has no weight for it either, and names it as an edge.
+24 bits gives exactly 0 once in 2**24. Then a token with p = 0 is accepted, for
+example a token that a grammar or top-k forbids. No test on samples will see it.
+The certificate gives it no weight either, but names it as an edge.
 """
 
 from examples.faults import common
@@ -26,10 +26,10 @@ def verified(p, q, context, rng, closed):
 
 
 def faulty(p, q, context, rng):
-  """Accept where both are 0."""
+  """Accept if coin and ratio are both 0."""
   return verified(p, q, context, rng, closed=True)
 
 
 def fixed(p, q, context, rng):
-  """Accept what is below."""
+  """Accept only if the coin is below the ratio."""
   return verified(p, q, context, rng, closed=False)

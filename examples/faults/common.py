@@ -1,7 +1,7 @@
-"""Share the right pieces that the programs of the gallery are made of.
+"""Correct parts that the programs of the gallery share.
 
-`p` and `q` give the target's and the draft's law after a prefix (a tuple of
-tokens); `rng` is NumPy's Generator, or what the certificate puts in its place.
+`p` and `q` return the target's and the draft's law after a prefix (a tuple of
+tokens). `rng` is NumPy's Generator, or the certificate's stand-in for it.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ def draw(law, rng):
 
 
 def propose(q, context, rng):
-  """Draft a chain: its tokens, and the laws that they were drawn from."""
+  """Draft a chain; return its tokens and the laws that they are drawn from."""
   tokens, laws = [], []
   for _ in range(DEPTH):
     laws.append(q((*context, *tokens)))
@@ -29,13 +29,13 @@ def propose(q, context, rng):
 
 
 def residual(p, q):
-  """Give what the target has and the draft had not: the law after a no."""
+  """Return the normalised [p - q]_+, the law after a rejection."""
   left = np.maximum(p - q, 0)
   return left / left.sum()
 
 
 def one_hot(token, size):
-  """Give the law of a draft that is not drawn."""
+  """Return the law of a draft that is not random."""
   return np.eye(size)[token]
 
 
@@ -53,13 +53,13 @@ def check(tokens, laws, p, context, rng, recover=residual, last=None):
   """Verify a chain token by token.
 
   Args:
-    tokens: what was drafted.
-    laws: the laws that they are judged by.
-    p: the target's.
-    context: what was there before.
-    rng: the dice.
-    recover: gives the law after a no.
-    last: the target's law after the last draft, if it is another.
+    tokens: the drafted tokens.
+    laws: the draft laws that verification uses.
+    p: the target's laws.
+    context: the tokens before the chain.
+    rng: the generator.
+    recover: returns the law after a rejection.
+    last: the target's laws for the bonus token, if they differ from p.
   """
   out = []
   for token, law in zip(tokens, laws, strict=True):
@@ -71,19 +71,19 @@ def check(tokens, laws, p, context, rng, recover=residual, last=None):
 
 
 def cycle(p, q, context, rng):
-  """Draft a chain and verify it, rightly."""
+  """Draft a chain and verify it correctly."""
   tokens, laws = propose(q, context, rng)
   return check(tokens, laws, p, context, rng)
 
 
 def survival(p, q, context, tokens):
-  """Predict each draft's chance to survive, with perfect confidences."""
+  """Predict each draft's survival probability, with perfect confidences."""
   prefixes = [(*context, *tokens[:i]) for i in range(len(tokens))]
   return np.cumprod([np.minimum(p(x), q(x)).sum() for x in prefixes])
 
 
 def weights(tokens, laws, p, context):
-  """Weigh a chain's prefixes as block verification does (2403.10444).
+  """Compute a chain's weights in block verification (arXiv 2403.10444).
 
   Returns:
     w_i, the weight of the first i tokens, and [w_i p - q]_+ after each.
@@ -97,7 +97,7 @@ def weights(tokens, laws, p, context):
 
 
 def chances(kept, left):
-  """Give each prefix's chance to be accepted, those longer having failed."""
+  """Return each prefix's acceptance probability if all longer prefixes fail."""
   made = []
   for weight, rest in zip(kept[1:-1], left[1:-1], strict=True):
     lacking = rest.sum() + 1 - weight
@@ -106,10 +106,10 @@ def chances(kept, left):
 
 
 def product_length(one, two, rng):
-  """Draw the last i with u_1 .. u_i <= weight i, or 0, of two drafts.
+  """Draw, for two drafts, the last i with u_1 .. u_i <= weight i, or 0.
 
-  A product of coins is no comparison of one, so its law is written out:
-  P(u_1 u_2 <= two), and P(u_1 <= one and u_1 u_2 > two).
+  The certificate cannot follow products of coins, so a single coin is compared
+  with P(u_1 u_2 <= two) and P(u_1 <= one and u_1 u_2 > two).
   """
   both = two * (1 - np.log(two)) if two > 0 else 0.0
   first = one
@@ -120,13 +120,13 @@ def product_length(one, two, rng):
 
 
 def finish(tokens, left, length, rng):
-  """Accept `length` tokens and draw what follows from what is left there."""
+  """Accept `length` tokens and draw the next token from the residual."""
   law = left[length] / left[length].sum()
   return [*tokens[:length], draw(law, rng)]
 
 
 def block(p, q, context, rng, stop=False):
-  """Draft a chain and verify it as a block; `stop` at the first no."""
+  """Draft a chain and verify it as a block; `stop` at the first rejection."""
   tokens, laws = propose(q, context, rng)
   kept, left = weights(tokens, laws, p, context)
   length = 0
@@ -139,7 +139,7 @@ def block(p, q, context, rng, stop=False):
 
 
 def children(tree, node):
-  """Name a node's children, in the order in which they were drawn."""
+  """List a node's children in drawing order."""
   return [i for i, parent in enumerate(tree.parents) if parent == node]
 
 
@@ -147,12 +147,12 @@ def walk(tree, tokens, rows, q, rng, last):
   """Verify a tree of siblings without replacement, from the root down.
 
   Args:
-    tree: has `parents`, the root's being -1.
-    tokens: what was drafted, one for a node.
-    rows: the law that each node's children are judged by.
+    tree: has `parents`; the root's parent is -1.
+    tokens: the drafted token of each node.
+    rows: the target's law after each node, to verify its children.
     q: the draft's law after each node.
-    rng: the dice.
-    last: the law of what follows an accepted leaf.
+    rng: the generator.
+    last: the target's law after each node, to draw the token after a leaf.
   """
   node, path = 0, []
   while family := children(tree, node):

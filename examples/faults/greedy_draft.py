@@ -1,9 +1,9 @@
 """Drafts greedily and verifies as if the draft had been sampled.
 
-From May to September 2024 transformers made the assistant greedy, since more
-of its tokens match, while the verification went on to use its softmax as q.
-The likeliest draft token is offered with chance 1, and judged as if it had
-been offered with chance q.
+From May to September 2024 transformers made the assistant greedy, since more of
+its tokens match, while verification still used the assistant's softmax as q.
+The likeliest draft token is offered with probability 1, but verified as if it
+had been offered with probability q.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ REPORT = "https://github.com/huggingface/transformers/issues/32867"
 
 
 def faulty(p, q, context, rng):
-  """Take the likeliest token, and return a soft q."""
+  """Draft the likeliest token, and verify with the softmax as q."""
   tokens, laws = [], []
   for _ in range(common.DEPTH):
     laws.append(q((*context, *tokens)))
@@ -24,5 +24,5 @@ def faulty(p, q, context, rng):
 
 
 def fixed(p, q, context, rng):
-  """Sample, as transformers does again; a one-hot q is right as well."""
+  """Sample, as transformers does again; a one-hot q is correct as well."""
   return common.cycle(p, q, context, rng)

@@ -1,11 +1,12 @@
 """Divides a greedy request's logits by the -1 that stands for its temperature.
 
-As read in tpu-inference 0.32.0 (`rejection_sampler.py`): where one request of a
-batch samples, the logits of all are divided by their temperatures, and a greedy
-one's is stored as -1. Its likeliest token becomes the least likely. The bonus
-token comes from the sampler, which knows better. No thread tells of it.
+This is our reading of tpu-inference 0.32.0 (`rejection_sampler.py`). If any
+request of a batch samples, the logits of all requests are divided by their
+temperatures, and the temperature of a greedy request is stored as -1. So its
+likeliest token becomes the least likely. The bonus token is correct, because it
+comes from the sampler. No thread reports the fault.
 
-Here a request is greedy where its law is one-hot, with logits of our choice.
+In our program a request is greedy if its law is one-hot. We chose the logits.
 """
 
 import numpy as np
@@ -26,7 +27,7 @@ def scaled(law):
 
 
 def faulty(p, q, context, rng):
-  """Judge by the scaled law, whoever asks."""
+  """Verify every request by the scaled law."""
   tokens, laws = common.likeliest(q, context)
   return common.check(
     tokens, laws, lambda prefix: scaled(p(prefix)), context, rng, last=p
@@ -34,6 +35,6 @@ def faulty(p, q, context, rng):
 
 
 def fixed(p, q, context, rng):
-  """Judge a greedy request by its likeliest token."""
+  """Verify a greedy request by its likeliest token."""
   tokens, laws = common.likeliest(q, context)
   return common.check(tokens, laws, p, context, rng)

@@ -1,10 +1,10 @@
-"""Chooses how much to verify by confidences that know the tokens cut.
+"""Chooses how much to verify by confidences that depend on the tokens cut.
 
-DSpark's paper (2607.05147, Appendix A) warns of it: the second confidence
-depends on the first drafted token, so the length with the best throughput of
-all lengths drops first tokens that go on badly. Its scheduler stops at the
-first length that is worse; in production it looks at confidences of two steps
-before.
+DSpark's paper (2607.05147, Appendix A) warns of this fault. The second
+confidence depends on the first drafted token. So the length with the best
+throughput drops first tokens with poor continuations. DSpark's scheduler stops
+at the first length that is worse; in production it uses confidences from two
+steps before.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from examples.faults import common
 SYSTEM = "a warning in DSpark's paper"
 REPORT = "https://arxiv.org/abs/2607.05147"
 
-SPEED = (1.0, 0.5, 0.45)  # the paper's: steps a second to verify 0, 1, 2
+SPEED = (1.0, 0.5, 0.45)  # the paper's steps a second, for 0, 1, 2 drafts
 
 
 def throughputs(p, q, context, tokens):
@@ -24,14 +24,14 @@ def throughputs(p, q, context, tokens):
 
 
 def faulty(p, q, context, rng):
-  """Take the best of all lengths."""
+  """Choose the best of all lengths."""
   tokens, laws = common.propose(q, context, rng)
   length = int(np.argmax(throughputs(p, q, context, tokens)))
   return common.check(tokens[:length], laws[:length], p, context, rng)
 
 
 def fixed(p, q, context, rng):
-  """Stop before the first length that is worse than the one before."""
+  """Stop before the first length that lowers the throughput."""
   tokens, laws = common.propose(q, context, rng)
   made = throughputs(p, q, context, tokens)
   length = 0

@@ -1,9 +1,10 @@
 """Verifies with top-p before the temperature, and samples with it after.
 
-As read in tpu-inference 0.32.0: its rejection sampler masks the logits by top-k
-and top-p and then divides them by the temperature, its sampler divides first.
-Below a temperature of 1 the first keeps more tokens, and emits some that the
-request had forbidden. No thread tells of it. Top-k alone is the same in both.
+This is our reading of tpu-inference 0.32.0. Its rejection sampler masks the
+logits by top-k and top-p and then divides them by the temperature; its sampler
+divides first. Below a temperature of 1 the rejection sampler keeps more tokens,
+and emits some that the request forbids. No thread reports the fault. Top-k
+alone is the same in both orders.
 """
 
 import numpy as np
@@ -17,22 +18,23 @@ TEMPERATURE = 0.5
 
 
 def request(law):
-  """Find logits and a top-p whose law this is.
+  """Find logits and a top-p that produce the law.
 
-  What the law lacks was cut: tokens half as likely as its least one.
+  Tokens that the law excludes were cut by top-p. They are half as likely as the
+  least likely other token.
   """
   weights = np.where(law > 0, law, law[law > 0].min() / 2)
   return TEMPERATURE * np.log(weights), 1 / weights.sum()
 
 
 def softmax(logits):
-  """Normalise."""
+  """Return the softmax."""
   weights = np.exp(logits - logits.max())
   return weights / weights.sum()
 
 
 def top_p(logits, mass):
-  """Mask the least likely tokens beyond this mass."""
+  """Mask the least likely tokens beyond the mass of top-p."""
   law = softmax(logits)
   order = np.argsort(-law, kind="stable")
   before = np.cumsum(law[order]) - law[order]
@@ -43,19 +45,19 @@ def top_p(logits, mass):
 
 
 def masked_first(law):
-  """Give the verifier's law."""
+  """Return the law that the rejection sampler uses."""
   logits, mass = request(law)
   return softmax(top_p(logits, mass) / TEMPERATURE)
 
 
 def masked_last(law):
-  """Give the sampler's law."""
+  """Return the law that the sampler uses."""
   logits, mass = request(law)
   return softmax(top_p(logits / TEMPERATURE, mass))
 
 
 def verified(p, q, context, rng, law_of):
-  """Verify by one of these laws; what follows the drafts is the sampler's."""
+  """Verify drafts by `law_of`; the sampler draws the bonus token."""
   tokens, laws = common.propose(q, context, rng)
   return common.check(
     tokens, laws, lambda prefix: law_of(p(prefix)), context, rng, last=p

@@ -1,4 +1,4 @@
-"""Measure a program of the gallery, exactly, by the certificate."""
+"""Measure the gallery's programs exactly, with the certificate."""
 
 import dataclasses
 import itertools
@@ -12,7 +12,7 @@ from tv_jax import certify, tree
 from tv_jax.certify import contracts, programs
 
 V = 3
-LENGTH = common.DEPTH + 1  # a cycle emits no more
+LENGTH = common.DEPTH + 1  # maximum number of tokens of a cycle
 PAIRS = 4
 SETTINGS = programs.Settings(
   # two drafts, and two more below the first
@@ -23,13 +23,13 @@ SETTINGS = programs.Settings(
 
 @dataclasses.dataclass(frozen=True)
 class Laws:
-  """A law by prefix, after the certificate's context."""
+  """A law for each prefix that follows the certificate's context."""
 
   laws: dict[tuple[int, ...], np.ndarray]
   V: int = V
 
   def __call__(self, prefix):
-    """Give the law of the next token."""
+    """Return the law of the next token."""
     return self.laws[tuple(prefix)[len(contracts.CONTEXT) :]].copy()
 
 
@@ -40,7 +40,7 @@ def prefixes():
 
 
 def pairs() -> list[tuple[Laws, Laws]]:
-  """Draw targets p, and drafts q that are half like them."""
+  """Draw targets p, and drafts q = (p + a random law) / 2."""
   drawn = []
   for seed in range(PAIRS):
     dice = np.random.default_rng(seed)
@@ -53,16 +53,16 @@ def pairs() -> list[tuple[Laws, Laws]]:
 
 
 def constant(law: tuple[float, ...]) -> Laws:
-  """Give one law after every prefix."""
+  """Use the same law after every prefix."""
   return Laws(dict.fromkeys(prefixes(), np.array(law)))
 
 
 def measure(program, p: Laws, q: Laws) -> tuple[float, float]:
-  """Find a program's exact law with one pair of laws.
+  """Find a program's exact law for a pair of laws.
 
   Returns:
-    Total variation of what it emits from the target's law, and the mean number
-    of tokens that a cycle emits.
+    Total variation between the output and the target, and the mean number of
+    tokens of a cycle.
   """
   cycle = contracts.as_cycle(program, SETTINGS)
   law = certify.explore(lambda rng: cycle(p, q, contracts.CONTEXT, rng))
@@ -74,14 +74,14 @@ def measure(program, p: Laws, q: Laws) -> tuple[float, float]:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-  """A fault, measured.
+  """A measured fault.
 
   Attributes:
     program: The module.
-    distances: Total variation with each pair; then with the program's LAWS.
-    gains: Tokens a cycle more than its mend, likewise.
-    caught: The certificate of the fault.
-    mended: The certificate of the mend.
+    distances: Total variation for each pair, and last for the program's LAWS.
+    gains: Mean tokens of a cycle, `faulty` less `fixed`, for the same pairs.
+    caught: The certificate of `faulty`.
+    mended: The certificate of `fixed`.
   """
 
   program: ModuleType
@@ -92,7 +92,7 @@ class Row:
 
 
 def row(program: ModuleType) -> Row:
-  """Measure a fault and its mend, and certify both."""
+  """Measure and certify a fault and its fix."""
   both = program.faulty, program.fixed
   laws = pairs()
   if pair := getattr(program, "LAWS", ()):

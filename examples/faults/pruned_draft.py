@@ -1,10 +1,10 @@
-"""Leaves a drafted token out because of its own chance.
+"""Leaves out a drafted token that is unlikely.
 
-llama.cpp ends a draft at a token below `--spec-draft-p-min`, and leaves that
-token out. Its drafts are the likeliest tokens, so nothing is lost there. Where
-drafts are sampled (as its pull request 27694 would have it; we have not seen
-how the two go together) what is left out depends on what was drawn: unlikely
-drafts are never offered, and the residual still counts them as offered.
+llama.cpp ends a draft at a token below `--spec-draft-p-min`, and leaves out
+that token. Its drafts are the likeliest tokens, so this is lossless there. If
+drafts are sampled (as its pull request 27694 proposes; we have not seen how the
+two go together), the cut depends on the drawn token. Unlikely drafts are never
+offered, but the residual counts them as offered.
 """
 
 from examples.faults import common
@@ -16,7 +16,7 @@ LEAST = 0.4
 
 
 def cut(p, q, context, rng, confident):
-  """Verify the drafts up to the first that is not `confident`."""
+  """Verify the drafts before the first that is not `confident`."""
   tokens, laws = common.propose(q, context, rng)
   length = 0
   while length < len(tokens) and confident(tokens[length], laws[length]):
@@ -25,10 +25,10 @@ def cut(p, q, context, rng, confident):
 
 
 def faulty(p, q, context, rng):
-  """Look at the drafted token's chance."""
+  """Look at the drafted token's probability."""
   return cut(p, q, context, rng, lambda token, law: law[token] >= LEAST)
 
 
 def fixed(p, q, context, rng):
-  """Look at the likeliest token's chance, known before one is drawn."""
+  """Look at the likeliest token's probability, known before the draw."""
   return cut(p, q, context, rng, lambda token, law: law.max() >= LEAST)

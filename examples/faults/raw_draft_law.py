@@ -1,9 +1,9 @@
-"""Returns another draft law than the one that was sampled.
+"""Samples the processed draft law, and returns the raw law as q.
 
 Two candidate generators of transformers (DFlash, MTP) sampled from the
-processed logits (top-k is 50 unless one says otherwise) and returned the raw
-ones as q. The ratio p / q is too large by one over the mass kept, and the
-residual takes away mass of tokens that can never be drafted.
+processed logits (top-k is 50 by default) and returned the raw logits as q. The
+ratio p / q is too large by a factor of 1 / (mass that top-k keeps), and the
+residual takes mass from tokens that can never be drafted.
 """
 
 import numpy as np
@@ -37,6 +37,6 @@ def faulty(p, q, context, rng):
 
 
 def fixed(p, q, context, rng):
-  """Verify with the law that was sampled."""
+  """Verify with the processed law."""
   tokens, laws = drafted(q, context, rng)
   return common.check(tokens, laws, p, context, rng)

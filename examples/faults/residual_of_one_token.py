@@ -1,10 +1,10 @@
-"""Takes the draft's mass away at the drafted token only.
+"""Subtracts the draft's mass at the drafted token only.
 
-xLLM kept one number of the draft's law, the drafted token's chance. It
-accepted with p / q, as one does for a draft that was sampled, but after a no
-it drew from p without that token, as one does for a draft that was not. What
-other drafts would have brought is then given twice. EAGLE's first code did
-the same (its issue 20).
+xLLM kept a single number of the draft's law, the drafted token's probability.
+It accepted with p / q, which is right for a sampled draft. After a rejection it
+drew from p without that token, which is right for a draft that is not sampled.
+So other tokens get probability twice, as accepted drafts and after a rejection.
+EAGLE's first code did the same (its issue 20).
 """
 
 from examples.faults import common
@@ -14,7 +14,7 @@ REPORT = "https://github.com/xLLM-AI/xllm/pull/2175"
 
 
 def faulty(p, q, context, rng):
-  """Subtract one token's mass; p < q there, so it loses all."""
+  """Subtract the drafted token's mass; p < q there, so nothing remains."""
   tokens, laws = common.propose(q, context, rng)
   at = [
     common.one_hot(x, len(law)) for x, law in zip(tokens, laws, strict=True)

@@ -1,8 +1,8 @@
-"""Draws the token after a no from the next row.
+"""Draws the token after a rejection from the next row.
 
-OpenVINO GenAI noticed a rejected draft one step late: it threw the right
-sample away and drew from the row after it, whose context is the rejected
-draft. A word goes missing, and what was predicted to follow it stays.
+OpenVINO GenAI noticed a rejected draft one step late. It discarded the correct
+sample, and drew from the next row, with the rejected draft as context. A word
+is missing in the text, and the word predicted to follow it is there.
 """
 
 from examples.faults import common
@@ -12,7 +12,7 @@ REPORT = "https://github.com/openvinotoolkit/openvino.genai/issues/4190"
 
 
 def faulty(p, q, context, rng):
-  """Go on as if the rejected token stood there."""
+  """Continue as if the rejected token were accepted."""
   tokens, laws = common.propose(q, context, rng)
   for i, (token, law) in enumerate(zip(tokens, laws, strict=True)):
     before = (*context, *tokens[:i])
@@ -22,5 +22,5 @@ def faulty(p, q, context, rng):
 
 
 def fixed(p, q, context, rng):
-  """Draw from the residual of the row where the no was said."""
+  """Draw from the residual of the row that rejected the draft."""
   return common.cycle(p, q, context, rng)

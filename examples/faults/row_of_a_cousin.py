@@ -1,9 +1,9 @@
-"""Judges some families of a tree by another node's law.
+"""Verifies some families of a tree by another node's law.
 
-TensorRT-LLM's first rejection sampling for dynamic trees read "incorrect
-logits slice for verification"; the report says no more, and not which. Here
-it is the row before the first child's, which is the parent's on every chain,
-so that chains pass all tests.
+TensorRT-LLM's first rejection sampling for dynamic trees read an "incorrect
+logits slice for verification". The report does not say which slice. Our program
+reads the row before the first child's. In a chain this is the parent's row, so
+chains pass all tests.
 """
 
 from examples.faults import common
@@ -13,7 +13,7 @@ REPORT = "https://github.com/NVIDIA/TensorRT-LLM/pull/15098"
 
 
 def faulty(tree, tokens, q, p, rng):
-  """Take the row before the first child for its parent's."""
+  """Use the row before the first child's instead of the parent's."""
   rows = list(p)
   for node in range(len(p)):
     if family := common.children(tree, node):
@@ -22,5 +22,5 @@ def faulty(tree, tokens, q, p, rng):
 
 
 def fixed(tree, tokens, q, p, rng):
-  """Take each parent's own row."""
+  """Use each parent's row."""
   return common.walk(tree, tokens, p, q, rng, last=p)

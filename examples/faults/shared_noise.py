@@ -1,10 +1,11 @@
-"""Recovers with the noise that the draft was drawn with.
+"""Recovers with the noise that drew the draft.
 
-vLLM's second runner keyed its Gumbel noise by the position, for the draft and
-for the token after a no alike. That a token was not drafted says that its noise
-was small, so tokens that the draft ranked high are recovered too seldom. It was
-seen twice (47386, then 54282), and came back in a fork whose drafter called the
-old function (https://github.com/local-inference-lab/vllm/issues/205).
+vLLM's second runner keyed its Gumbel noise by the position, both for the draft
+and for the token after a rejection. A token that was not drafted had small
+noise, the more so if the draft ranked it high. So these tokens are recovered
+too seldom. The fault was reported twice (47386, then 54282). It came back in a
+fork where the drafter called the old function
+(https://github.com/local-inference-lab/vllm/issues/205).
 """
 
 import numpy as np
@@ -16,12 +17,12 @@ REPORT = "https://github.com/vllm-project/vllm/pull/54282"
 
 
 def race(law, noise):
-  """Draw by exponential noise, which is Gumbel's after a logarithm."""
+  """Draw by exponential noise E; -log E is Gumbel noise."""
   return int(np.argmax(law / noise))
 
 
 def verified(p, q, context, rng, shared):
-  """Draft and verify with a noise for each position."""
+  """Draft and verify; if `shared`, a position's noise is used twice."""
   tokens, laws, noises = [], [], []
   for _ in range(common.DEPTH):
     laws.append(q((*context, *tokens)))
@@ -45,5 +46,5 @@ def faulty(p, q, context, rng):
 
 
 def fixed(p, q, context, rng):
-  """Draw new noise for the token after a no."""
+  """Draw new noise for the token after a rejection."""
   return verified(p, q, context, rng, shared=False)

@@ -1,9 +1,9 @@
 """Takes the softmax of the residual instead of dividing by its sum.
 
 Until January 2024 `_speculative_sampling` in transformers took the softmax of
-max(p - q, 0). The numbers are chances and no logits: the softmax is nearly
-flat, and gives as much to tokens that the draft had offered often enough. It
-was hidden behind another fault of the same lines (always_accepted.py).
+max(p - q, 0). These numbers are probabilities and not logits. So the softmax is
+nearly flat, and emits tokens that the draft had already offered often enough.
+Another fault of the same lines hid this fault (always_accepted.py).
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ REPORT = "https://github.com/huggingface/transformers/pull/28508"
 
 
 def softmax(p, q):
-  """Give the law after a no as it was."""
+  """Return the softmax of the residual."""
   left = np.exp(np.maximum(p - q, 0))
   return left / left.sum()
 

@@ -1,17 +1,17 @@
-"""Do what has been reported as a fault, and is none.
+"""Programs that were reported as faults, or look like faults, but are lossless.
 
-Each is a cycle, and lossless. It may look like a fault.
+Each program is a cycle.
 """
 
 from examples.faults import common
 
 
 def matched(p, q, context, rng):
-  """Draw from the target, and go on while the drafts are the same.
+  """Draw from the target, and continue while the drafts are the same.
 
-  The draft's law is never asked for, so its temperature may be any. It is
-  exact since what is emitted is always the target's own draw, and accepts
-  less than p / q does (https://github.com/lablup/mlxcel/pull/992 explains it).
+  The draft's law is not used, so its temperature does not matter. The program
+  is exact because it emits only draws from the target. It accepts less often
+  than p / q does (https://github.com/lablup/mlxcel/pull/992 explains it).
   """
   tokens, _ = common.propose(q, context, rng)
   out = []
@@ -23,21 +23,21 @@ def matched(p, q, context, rng):
 
 
 def likeliest(p, q, context, rng):
-  """Draft the likeliest tokens, and judge them with q = 1.
+  """Draft the likeliest tokens, and verify them with q = 1.
 
-  EAGLE-2 does (https://github.com/SafeAILab/EAGLE/issues/183): a draft that is
-  not drawn has a one-hot law.
+  EAGLE-2 does so (https://github.com/SafeAILab/EAGLE/issues/183). A draft that
+  is not random has a one-hot law.
   """
   tokens, laws = common.likeliest(q, context)
   return common.check(tokens, laws, p, context, rng)
 
 
 def as_if_not_drawn(p, q, context, rng):
-  """Draft by drawing, and judge with q = 1.
+  """Sample drafts, and verify them with q = 1.
 
-  vLLM did where it had no draft law at hand
-  (https://github.com/vllm-project/vllm/issues/40149). It is right for each
-  draft, so it is right for a drawn one.
+  vLLM did so where it had no draft law
+  (https://github.com/vllm-project/vllm/issues/40149). The output is lossless
+  for each fixed draft, so it is lossless for a random draft.
   """
   tokens, laws = common.propose(q, context, rng)
   laws = [
@@ -47,13 +47,14 @@ def as_if_not_drawn(p, q, context, rng):
 
 
 def cut_after(p, q, context, rng):
-  """Verify all drafts, then keep no more than the confident ones and one token.
+  """Verify all drafts, then keep at most the confident drafts and a token.
 
-  SGLang's DSpark does, a report says
-  (https://github.com/sgl-project/sglang/pull/30204). The confidence that ends
-  the text is of a place, known before the token there is drawn; so the text
-  stops without a look at what is cut, and only the work is lost that verified
-  it. A confidence of the token there would be the fault of pruned_draft.
+  A report says that SGLang's DSpark does so
+  (https://github.com/sgl-project/sglang/pull/30204). A confidence belongs to a
+  position, and is known before the token there is drawn. So the cut does not
+  depend on the tokens that it removes, and only the work of verifying them is
+  lost. To use the probability of the drawn token would be the fault of
+  pruned_draft.
   """
   tokens, laws = common.propose(q, context, rng)
   out = common.check(tokens, laws, p, context, rng)

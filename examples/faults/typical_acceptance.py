@@ -1,10 +1,10 @@
-"""Accepts what the target finds typical.
+"""Accepts drafts that are typical of the target.
 
-Medusa accepts a draft when p is above a threshold that falls with the entropy
-of the target's law, whatever chance it was drafted with. It is lossy by
-design, and said to be so; engines offer it beside lossless rules (vLLM did,
-https://github.com/vllm-project/vllm/pull/5131; vLLM-Ascend's entropy verify,
-https://github.com/vllm-project/vllm-ascend/pull/9772, is of its kind).
+Medusa accepts a draft if p is above a threshold that falls with the entropy of
+the target's law. The probability of the draft does not matter. The rule is
+lossy by design, and its authors say so. Engines offer it next to lossless rules
+(vLLM did, https://github.com/vllm-project/vllm/pull/5131; vLLM-Ascend's entropy
+verify, https://github.com/vllm-project/vllm-ascend/pull/9772, is similar).
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ THRESHOLD, ALPHA = 0.09, 0.3  # Medusa's
 
 
 def faulty(p, q, context, rng):
-  """Accept typical drafts, and draw from the target after the first other."""
+  """Accept typical drafts; draw from the target at the first other draft."""
   tokens, _ = common.propose(q, context, rng)
   out = []
   for token in tokens:
