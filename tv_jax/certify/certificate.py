@@ -176,10 +176,7 @@ def _parts(known: Failure, passed: Iterable[Tree]) -> list[Tree]:
 
 
 def _paths(tree: Tree, nodes: Iterable[int]) -> frozenset[tuple[int, ...]]:
-  """Returns the paths, as ranks, to nodes, their ancestors and elder siblings.
-
-  The elder siblings of ancestors are included.
-  """
+  """Returns the paths, as ranks, to nodes, ancestors and all elder siblings."""
   paths = set()
   for node in nodes:
     ranks = tree.rank[tree.paths[node]].tolist()[1 : tree.depth[node] + 1]

@@ -288,7 +288,7 @@ def _worlds(cycle: bool, settings: Settings) -> list[_World]:
       world._replace(needed=True, draft=draft)
       for world, draft in zip(deep, supports, strict=False)
     ),
-    # Among 64 tokens, either the draft or the target has few possible ones.
+    # With 64 tokens, either the draft or the target has few possible tokens.
     long._replace(draft=(2, 1)),
     long._replace(draft=(long.V, 1), target=(2,)),
     *of(small, 3, rest),

@@ -1,4 +1,4 @@
-"""The test on sampled drafts, for trees with too many to enumerate.
+"""The test on sampled drafts, for trees with too many drafts to enumerate.
 
 Only the drafts are random; the proposal's `draw` draws them. Given a draft, the
 distribution of the accepted node and the bonus token is known exactly. Two
