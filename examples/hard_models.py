@@ -24,8 +24,6 @@ from tv_jax.edge import cli, disk
 from tv_jax.models import Model, decoder, save
 from tv_jax.models.model import init
 
-_SEED = flags.DEFINE_integer("seed", 0, "Seed of the models and prompts.", 0)
-
 # Many engines have no kernels for smaller attention heads.
 _SIZES = {"hidden_size": 128, "intermediate_size": 256, "head_dim": 64}
 _SCALE = 2.0  # of the matrices, so that every token and position matters
@@ -106,9 +104,10 @@ def main(arguments: list[str]) -> None:
   folder = pathlib.Path(arguments[0])
   if folder.exists():
     raise ValueError(f"{folder} exists: give a new folder")
-  write(folder, _SEED.value)
+  write(folder, flags.FLAGS.seed)
   print(f"written: target, draft and prompts.jsonl in {folder}")
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # tests import this file beside other commands
+  flags.DEFINE_integer("seed", 0, "Seed of the models and prompts.", 0)
   cli.run("examples.hard_models", main, arguments=True)

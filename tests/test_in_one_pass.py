@@ -52,7 +52,7 @@ def test_a_confidence_that_is_a_nan_is_a_fault():
   params = whole.draft.params | {"markov": markov | {"sure": undefined}}
   draft = dataclasses.replace(whole.draft, params=params)
   broken = dataclasses.replace(whole, draft=draft)
-  with pytest.warns(RuntimeWarning, match="how sure the draft is"):
+  with pytest.warns(RuntimeWarning, match="a confidence were NaN"):
     result = tv_jax.generate(
       broken, [[1, 2]], tree="chain:2", draft_stop=0.5, max_new_tokens=4
     )

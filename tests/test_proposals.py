@@ -72,7 +72,7 @@ def test_draws_that_leave_nothing_to_chance(name, q, drawn):
 def test_nobody_else_is_called_as_a_built_in_is():
   """K-SEQ is for independent draws, and goes by the name."""
   own = dataclasses.replace(WITHOUT_REPLACEMENT, name="with_replacement")
-  with pytest.raises(ValueError, match="give it another name"):
+  with pytest.raises(ValueError, match="give it another, as in Proposal"):
     proposals.resolve(own)
 
 
