@@ -128,11 +128,7 @@ def main() -> int:
 
 
 def _check_rows(entries, of_proposals) -> tuple[list, bool]:
-  """Prints each row when it is finished.
-
-  Returns:
-    The checks of the rules that ran, and whether a rule raised an error.
-  """
+  """Prints the rows; returns the checks, and whether a rule raised an error."""
   columns = ("verifier", "proposal", "tree"), *(x.names for x in entries)
   widths = [max(map(len, column)) for column in zip(*columns, strict=True)]
   widths.insert(0, max(3, len(f"{len(entries)}/{len(entries)}")))

@@ -33,8 +33,7 @@ _SETTINGS = Settings()
 # Maximum number of decisions in a world whose drafts are all enumerated, and
 # maximum number of nodes of an adaptive tree.
 BUDGET, _COINS = 300_000, 20
-# Maximum number of drafts of a thinned world (`drafts.thin`), and of a world
-# that is made to reach a family.
+# Maximum number of drafts of a thinned world, and if made to reach a family.
 _FEW, _MANY = 128, 700
 
 
@@ -55,10 +54,7 @@ def enumerable(
 def check_size(
   proposal: Proposal, tree: Tree | Adaptive, settings: Settings
 ) -> None:
-  """Raises ValueError if too few tokens hide faults or the tree is too large.
-
-  Only a `Tree` can be sampled, so an `Adaptive` tree must be enumerable.
-  """
+  """Refuses too few tokens, and an adaptive tree too large to enumerate."""
   V, most = settings.tokens(tree), tree.max_children
   if most >= V:
     raise ValueError(
@@ -152,9 +148,8 @@ def smallest_failure(
 def _parts(known: Failure, passed: Iterable[Tree]) -> list[Tree]:
   """Returns parts of a failing tree, the smallest first.
 
-  A part has the path to one node, the elder siblings of all nodes on the path,
-  and none, one or all of the node's children. One more part has all nodes that
-  were offered.
+  A part has the path to a node, the elder siblings of nodes on the path, and
+  none, one or all of the node's children. The last has all offered nodes.
   """
   tree = known.tree
   if isinstance(tree, Adaptive):
@@ -204,10 +199,7 @@ def _check_rule(rule, proposal, tree, settings) -> Check:
 
 
 def _enumerate(decide, proposal, tree, settings) -> Check:
-  """Certifies a rule on all drafts of each world.
-
-  If a world has too many drafts, `drafts.thin` reduces its tokens.
-  """
+  """Certifies a rule on all drafts of worlds, thinned if these are too many."""
   V, dtype = settings.tokens(tree), settings.dtype
   whole = enumerable(tree, proposal, settings)
   allowed = exact.tolerance(dtype)

@@ -21,12 +21,10 @@ def jit(function):
 def in_pieces(function: Callable, size: int | None, *trees):
   """Applies a function to all rows, `size` rows at a time.
 
-  The last piece is padded with its first row, so that all pieces have one
-  shape and one compiled program.
-
   Args:
     function: Maps `size` rows of each argument to a pytree of `size` rows.
-    size: Rows of a piece. None: all rows, padded to a power of two.
+    size: Rows of a piece. Padding fills the last piece, so that all pieces
+      share a compiled program. None: all rows, padded to a power of two.
     *trees: Arrays or pytrees of arrays with the same number of rows, at least
       one.
 

@@ -54,8 +54,7 @@ class Outcome(NamedTuple):
     faults: Breaches of the contract, in words.
     nodes: [N] whether a node was offered with a threshold above 0.
     idle: Whether an adaptive tree's policy drafted nothing.
-    believed: Whether the decisions follow the thresholds in `accept`, as `law`
-      assumes.
+    believed: Whether the thresholds in `accept` decide, as `law` assumes.
     complete: Whether the patterns that were tried reach all outcomes.
   """
 
@@ -186,8 +185,7 @@ def _at_the_edge(eta, accept):
   """Moves the compared coins to the edges of their thresholds.
 
   A coin of 0 passed and moves to just under its threshold. A coin just under 1
-  failed and moves to its threshold. No coin passes a threshold of 0 or fails a
-  threshold of 1.
+  failed and moves to its threshold. Thresholds of 0 and 1 have a single side.
   """
   under = np.nextafter(accept, np.zeros_like(accept))
   edge = np.where(eta == 0, under, accept)
@@ -216,10 +214,7 @@ def _same(first, second):
 
 
 def weights_of(accept: np.ndarray, low: np.ndarray) -> np.ndarray:
-  """Returns the weight [O, E] of each pattern.
-
-  It is the probability of the pattern's path, divided by the number of patterns
-  with the same path.
+  """Returns weights [O, E]: a path's probability over its number of patterns.
 
   Args:
     accept: [O, E, N] the thresholds, float64.

@@ -35,10 +35,7 @@ class Settings(NamedTuple):
   seed: int = 0
 
   def tokens(self, tree: Tree | Adaptive) -> int:
-    """Returns V, large enough that the last sibling still has a choice.
-
-    Without a choice, a fault at the last sibling would not show.
-    """
+    """Returns V; a last sibling without a choice would hide faults."""
     widest = tree.max_children
     return self.vocabulary or (3 if widest < 3 else widest + 2)
 
@@ -52,8 +49,7 @@ class Failure(NamedTuple):
     law_broken: Whether the output's distribution is wrong; None: not known.
     proposal_wrong: Whether the proposal is wrong, so that no rule was run.
     sigmas: The largest deviation in standard errors, if drafts were sampled.
-    world: The failing world. This field and all below are None if no
-      distribution is known.
+    world: None, like all fields below, if no distribution is known.
     contexts: [U] contexts that are drafted.
     law: [U, V] probability that the output begins with a context and a token.
     target: [U, V] the same under the target.

@@ -249,8 +249,7 @@ class _World(NamedTuple):
 def _worlds(cycle: bool, settings: Settings) -> list[_World]:
   """Returns all cases.
 
-  In each case the last sibling has a choice. Otherwise a fault at the last
-  sibling would not show.
+  The last sibling always has a choice; without a choice it would hide faults.
   """
   names = [*itertools.islice(itertools.cycle(cases.KINDS), settings.cases)]
   first, rest = names[: len(cases.KINDS)], names[len(cases.KINDS) :]
@@ -276,8 +275,7 @@ def _worlds(cycle: bool, settings: Settings) -> list[_World]:
     wide = of("chain:2", 5, first[:4], needed=True, draft=(5, 1))
   else:
     wide = _families(of, settings)
-  # A sampler that draws all coins at once has 2^5 outcomes for each draft, so
-  # few tokens can be drafted.
+  # Few drafts: with all coins drawn at once, each has 2^5 outcomes.
   deep = [] if cycle else of("chain:5", 4, ["smooth"] * 2)
   supports = (2, 1, 2, 1, 2), (1, 2, 1, 2, 1)
   long = of("chain:1", 64, ["smooth"], optional=True)[0]

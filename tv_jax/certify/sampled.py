@@ -66,9 +66,8 @@ def estimate(
   off = _surprise(tree, drafts, ends, p, q)
   error = law.std(axis=0, ddof=1).sum() / count**0.5
   distance = abs(law.mean(axis=0) - target).sum()
-  # An event that was never drawn shows no variance. `rare / count` is added to
-  # the standard error, so an unseen event passes below a probability of
-  # 15 / count.
+  # An event that was never drawn shows no variance. `rare / count` is added, so
+  # that an unseen event of probability 15 / count passes at 5 standard errors.
   sigmas = [
     np.abs(values.mean(axis=0) - mean)
     / (values.std(axis=0, ddof=1) / count**0.5 + rare / count)

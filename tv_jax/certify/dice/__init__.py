@@ -3,8 +3,7 @@
 A function that draws random numbers is run again and again, once for each path
 through its choices. There are two kinds of choices.
 
-- The function draws a token from a law. Each token of positive probability is
-  tried.
+- The function draws a token from a law. Each possible token is tried.
 - The function compares a uniform u with a number x. An interval represents the
   uniform, at first [0, 1), and x splits the interval. Both parts are tried. For
   example, a function compares u < 0.5 and then u < 0.25:

@@ -12,8 +12,7 @@ from fractions import Fraction
 def conditional(bound: tuple, known: frozenset) -> Fraction:
   """Returns the probability of a bound, given the known bounds.
 
-  Only known bounds that shared variables link to this bound matter, because the
-  variables are independent.
+  Only bounds that are linked to it by shared variables matter.
   """
   variables, linked = {*bound[:2]}, frozenset()
   while True:

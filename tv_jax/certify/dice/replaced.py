@@ -127,8 +127,7 @@ def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
     (np, {"clip": functools.partial(_clip, np.clip)}),
   ]
   if "torch" in sys.modules:
-    # Torch imports sympy on demand, and the import makes a generator. So it is
-    # imported before the stand-ins are installed.
+    # Torch imports sympy on demand, and sympy needs a real generator.
     importlib.import_module("sympy")
     from tv_jax.certify.dice import torch_functions
 

@@ -250,10 +250,7 @@ def _searched(row, values, *, right=False, side="left", out_int32=False):
 
 
 def _written(places: torch.Tensor) -> torch.Tensor:
-  """Encodes indices for memory: as large or, in every second run, tiny numbers.
-
-  So code that reads the memory sees different numbers in a repeated run.
-  """
+  """Encodes indices as large numbers, or in every second run as tiny ones."""
   if paths.current().number % 2:
     return _LARGE + places.double()
   return (_LARGE * 8 - places.double()) * _TINY

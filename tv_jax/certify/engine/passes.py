@@ -91,9 +91,8 @@ def on_features(module, params, tokens, read, roots, D: int) -> Iterator[Level]:
   """Yields the levels of an EAGLE-1 or EAGLE-3 head.
 
   Entry m of the head's cache pairs token m + 1 with feature m. The chain of
-  root t sees the text's entries up to t - 1, made from the target's features,
-  and the chain's entries. In the cache the entries of all chains follow the
-  text's, level by level.
+  root t sees the entries up to t - 1, made from the target's features, and the
+  chain's entries. All chains' entries follow the text's, level by level.
   """
   config = module.config
   (B, T), W = tokens.shape, roots.shape[1]

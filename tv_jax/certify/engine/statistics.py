@@ -70,10 +70,7 @@ def uniform(rows: list[CaseResult]) -> float:
 
 
 def failures(row: CaseResult, cases: int) -> list[str]:
-  """Returns a line for each fault of a case.
-
-  `cases` is the number of cases, for a Bonferroni correction.
-  """
+  """Returns a line for each fault; `cases` is for a Bonferroni correction."""
   wrong = {
     "NOT THE TARGET'S LAW": row.p_value * cases < LEVEL,
     "LAWS ARE NOT THOSE OF THE TEXT": not row.drift < LARGEST_DRIFT,
