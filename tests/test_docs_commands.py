@@ -57,7 +57,7 @@ ADDED = {
   r"python -m tv_jax\.score": " --conversations=4 --depth=2",
   r"python -m tv_jax\.tune": (
     " --config.tasks=qa --config.per_task=4 --config.trees=chain:2 --nodes=3"
-    " --depth=2 --budgets=2 --tokens=8"
+    " --depth=2 --sizes=2 --tokens=8"
   ),
   r"python -m tv_jax\.tune ?": " --out=small.json",
   r"python -m tv_jax\.main (?!.*python_bundled)": FEWER,

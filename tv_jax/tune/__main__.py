@@ -18,35 +18,31 @@ _CONFIG = config_flag.define(
   " quickstart.",
 )
 _NODES = flags.DEFINE_integer("nodes", 25, "Drafted nodes of the tree.")
-_DEPTH = flags.DEFINE_integer("depth", 5, "Levels of the tree at most.")
-_BUDGETS = flags.DEFINE_list(
-  "budgets",
-  [*map(str, tuning.BUDGETS)],
+_DEPTH = flags.DEFINE_integer("depth", 5, "Maximum depth of the tree.")
+_SIZES = flags.DEFINE_list(
+  "sizes",
+  [*map(str, tuning.SIZES)],
   "More numbers of nodes to find the best trees of.",
 )
 _VERIFIERS = flags.DEFINE_string(
   "verifiers", "traversal", "The rule, one name or package.module:name."
 )
 _TOKENS = flags.DEFINE_integer(
-  "tokens", 32, "New tokens of each prompt at most.", lower_bound=1
+  "tokens", 32, "Maximum number of new tokens of each prompt.", lower_bound=1
 )
 _TIMING = flags.DEFINE_bool("timing", True, "Whether to time trees as well.")
 _OUT = flags.DEFINE_string(
-  "out",
-  "tree.json",
-  "The file for the tree; those of the budgets, of the fastest tree and of the"
-  " chart are written beside it.",
+  "out", "tree.json", "The file to write the tree of --nodes to."
 )
 
 
 def main() -> None:
-  """Tunes, prints the table, and writes the files."""
+  """Tunes, prints the table, and writes the file."""
   out = pathlib.Path(_OUT.value)
   if out.suffix != ".json" or not os.access(out.parent, os.W_OK):
     raise ValueError(f"--out={out}: give a .json file in a folder to write in")
-  written = out, out.with_suffix(".svg"), *out.parent.glob(f"{out.stem}.*.json")
-  for path in filter(pathlib.Path.exists, written):
-    raise ValueError(f"{path} exists: remove it, or give another --out")
+  if out.exists():
+    raise ValueError(f"{out} exists: remove it, or give another --out")
   settings = runs.from_config(_CONFIG.value)
   questions = runs.read_questions(settings)
   runs.keep_programs(None)
@@ -61,7 +57,7 @@ def main() -> None:
     [[*tokens] for tokens in texts],
     nodes=_NODES.value,
     depth=_DEPTH.value,
-    budgets=[int(count) for count in _BUDGETS.value],
+    sizes=[int(count) for count in _SIZES.value],
     trees=settings.trees,
     verifier=_VERIFIERS.value,
     proposal=settings.proposals[0],
@@ -74,11 +70,12 @@ def main() -> None:
     batch_size=settings.batch_size,
     max_new_tokens=min(_TOKENS.value, settings.max_new_tokens),
     speed=_TIMING.value,
-    say=lambda line: print(f"{line} ..", file=sys.stderr),
+    progress=lambda text, *_: print(f"{text} ..", file=sys.stderr),
   )
   tables.show([tuned.table()])
   print("\n".join(tuned.lines()))
-  print(f"written: {', '.join(map(str, tuned.save(_OUT.value)))}")
+  tuned.save(out)
+  print(f"written: {out}")
 
 
 if __name__ == "__main__":

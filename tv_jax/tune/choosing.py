@@ -1,16 +1,16 @@
-"""Which trees are best: small pure functions of what nodes are worth.
+"""Chooses the best tree of each size from the value of every node.
 
-By Lemma 2 of the paper a traversal's E[length] = 1 + sum over nodes of W(v),
-where W(v) = P(the accepted node is v or below v) depends on v's path of ranks
-alone. So does token-level's. The best tree of n nodes is then the set of n
-nodes of a wide tree with the largest sum, with each node its parent and its
-elder siblings.
+By Lemma 2 of the paper, the traversal's E[length] is 1 + the sum of W(v) over
+the nodes, where W(v) = P(the accepted node is v or below v) depends on v's path
+of sibling ranks alone. The same holds for token-level verification. The best
+tree of n nodes is therefore the set of n nodes of a wide tree with the largest
+sum, where each node comes with its parent and its elder siblings.
 
-W falls from a parent to its child, but not always from an elder to its younger
-sibling (noise, or a proposal that draws the likeliest token last). So a heap
-that takes the largest node within reach is not always best. A node's successors
-are its first child and its next sibling, which makes a binary tree of it: the
-sets are the tops of that, and the best ones are found from the leaves up.
+A greedy choice of the next largest W is not always best: W falls from parent to
+child, but not always from elder to younger sibling (because of noise, or of a
+proposal that draws the likeliest token last). Instead, each node has two
+successors, its first child and its next sibling. In this binary tree the sets
+are the subtrees at the root, and a dynamic program finds the best of each size.
 
 Axes: N nodes.
 """
@@ -23,31 +23,31 @@ import numpy as np
 
 from tv_jax.tree import NO_CHILD, NO_PARENT, ROOT, Tree, from_paths, grown
 
-# What children are accepted with by rank, of a good, a middling and a poor
-# draft: the share of all that is accepted, and that each next sibling is left.
+# Acceptance probabilities of siblings by rank, for good, middling and poor
+# drafts: the sum over all siblings, and the ratio from one sibling to the next.
 _DRAFTS = [
-  [share * (1 - left) * left**rank for rank in range(6)]
-  for share, left in ((0.95, 0.2), (0.85, 0.4), (0.75, 0.6))
+  [total * (1 - ratio) * ratio**rank for rank in range(6)]
+  for total, ratio in ((0.95, 0.2), (0.85, 0.4), (0.75, 0.6))
 ]
 
 
-def wide(nodes: int, depth: int, beside: Iterable[Tree] = ()) -> Tree:
-  """Returns a tree that has the best trees of most drafts as parts.
+def wide(nodes: int, depth: int, including: Iterable[Tree] = ()) -> Tree:
+  """Returns a tree that contains the best trees of most drafts.
 
   Args:
-    nodes: How many nodes would do for a good, a middling or a poor draft.
-    depth: How many levels it has for them.
-    beside: Trees that must be parts of it as well.
+    nodes: Size of the trees for a good, a middling and a poor draft.
+    depth: Maximum depth of these trees.
+    including: Trees that it must also contain.
   """
-  paths = {path for tree in beside for path in _paths_of(tree)}
+  paths = {path for tree in including for path in _paths(tree)}
   for acceptance in _DRAFTS:
     tree = grown(nodes, acceptance=acceptance)
-    paths |= {path for path in _paths_of(tree) if len(path) <= depth}
+    paths |= {path for path in _paths(tree) if len(path) <= depth}
   return from_paths(paths)
 
 
-def _paths_of(tree: Tree) -> list[tuple[int, ...]]:
-  """For each drafted node, the ranks on the way to it."""
+def _paths(tree: Tree) -> list[tuple[int, ...]]:
+  """Returns the path of ranks to each drafted node."""
   paths: list[tuple[int, ...]] = [()]
   for node in range(1, len(tree)):
     paths.append((*paths[tree.parent[node]], int(tree.rank[node])))
@@ -55,29 +55,29 @@ def _paths_of(tree: Tree) -> list[tuple[int, ...]]:
 
 
 def best(
-  tree: Tree, worth: np.ndarray, depth: int | None = None
+  tree: Tree, values: np.ndarray, depth: int | None = None
 ) -> list[list[int]]:
-  """Returns the best nodes to draft: for each number, from 0 to all.
+  """Returns the best set of nodes of each size, from 0 nodes to all.
 
   Args:
     tree: The wide tree.
-    worth: [N] what each node is worth; the root's is not read.
-    depth: Nodes below this level are left out; None: none is.
+    values: [N] value of each node; the root's is not read.
+    depth: Maximum depth of a chosen node; None: no limit.
 
   Returns:
     For each n the n drafted nodes with the largest sum, in level order, closed
     under parent and elder sibling.
   """
   kept = tree.depth <= (tree.max_depth if depth is None else depth)
-  # For a node, what hangs below it and its younger siblings with what hangs
-  # below these: the largest sums of n nodes, and how many of them are below it.
+  # sums[v][n]: the largest sum of n nodes among v, its younger siblings and all
+  # below them. under[v][n - 1]: how many of these nodes are below v.
   sums: dict[int, np.ndarray] = {NO_CHILD: np.zeros(1)}
-  below: dict[int, np.ndarray] = {}
+  under: dict[int, np.ndarray] = {}
   for node in range(len(tree) - 1, ROOT, -1):
     if kept[node]:
       child, sibling = _successors(tree, node, kept)
-      rest, below[node] = _split(sums[child], sums[sibling])
-      sums[node] = np.concatenate([[0.0], worth[node] + rest])
+      rest, under[node] = _split(sums[child], sums[sibling])
+      sums[node] = np.concatenate([[0.0], values[node] + rest])
   first = _successors(tree, ROOT, kept)[0]
   chosen = []
   for count in range(len(sums[first])):
@@ -87,23 +87,27 @@ def best(
       if count:
         nodes.append(node)
         child, sibling = _successors(tree, node, kept)
-        under = int(below[node][count - 1])
-        left += [(child, under), (sibling, count - 1 - under)]
+        below = int(under[node][count - 1])
+        left += [(child, below), (sibling, count - 1 - below)]
     chosen.append(sorted(nodes))
   return chosen
 
 
 def _successors(tree, node, kept):
   """Returns a node's first child and its next sibling, or NO_CHILD."""
-  child = tree.children[node, 0]
-  child = child if child != NO_CHILD and kept[child] else NO_CHILD
-  after = node + 1
-  twin = 0 < after < len(tree) and tree.parent[after] == tree.parent[node]
-  return int(child), after if twin and node != ROOT else NO_CHILD
+  child, after = int(tree.children[node, 0]), node + 1
+  if child != NO_CHILD and not kept[child]:
+    child = NO_CHILD
+  is_sibling = (
+    node != ROOT
+    and after < len(tree)
+    and tree.parent[after] == tree.parent[node]
+  )
+  return child, after if is_sibling else NO_CHILD
 
 
 def _split(some, others):
-  """Merges two lists of largest sums; says how many nodes are of the first."""
+  """Merges two lists of largest sums; counts the nodes from the first."""
   total = np.full(len(some) + len(others) - 1, -np.inf)
   first = np.zeros(len(total), np.int32)
   for count, value in enumerate(some):
@@ -115,14 +119,13 @@ def _split(some, others):
 
 
 def part(tree: Tree, nodes: list[int]) -> Tree:
-  """Returns the tree of nodes closed under parent and elder sibling."""
-  place = {node: i for i, node in enumerate([ROOT, *nodes])}
-  above = [place[int(tree.parent[node])] for node in nodes]
-  return Tree((NO_PARENT, *above))
+  """Returns the tree of a set of nodes from `best`."""
+  number = {node: i for i, node in enumerate([ROOT, *nodes])}
+  return Tree((NO_PARENT, *(number[int(tree.parent[x])] for x in nodes)))
 
 
 def places(tree: Tree, other: Tree) -> list[int] | None:
-  """Finds another tree's drafted nodes in a tree; None if one is not there."""
+  """Returns the nodes of `tree` that are other's drafted nodes, or None."""
   nodes = [ROOT]
   for node in range(1, len(other)):
     above, rank = nodes[other.parent[node]], other.rank[node]

@@ -1,4 +1,11 @@
-"""Tune: the best tree for a pair, a rule and a machine."""
+"""Finds the best tree for a pair of models, a rule and a machine.
+
+One run with a wide tree gives W(v) of each of its nodes in every cycle: the sum
+of the rule's stop distribution over v and all nodes below. Half of the prompts
+choose the trees, the other half measures them. Then each tree is timed.
+
+Axes: C cycles, N nodes of the wide tree.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +19,23 @@ import numpy as np
 from tv_jax import tree as tree_lib
 from tv_jax import verifiers
 from tv_jax.edge import reading
-from tv_jax.engine.config import decode_config
+from tv_jax.engine.config import DecodeConfig, decode_config
 from tv_jax.engine.decode import Prompt, time_in_turn
 from tv_jax.engine.generate import decode_all, read_prompts
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.results import Estimate
+from tv_jax.engine.results import Estimate, Generation
 from tv_jax.tree import Tree
-from tv_jax.tune import choosing, sampling
-from tv_jax.tune.results import TUNED, Row, Tuned
+from tv_jax.tune import choosing
+from tv_jax.tune.results import TreeResult, Tuned
 from tv_jax.verifiers import Verifier
 
-BUDGETS = (8, 16, 32, 64)
+SIZES = (8, 16, 32, 64)
 TREES = ("chain:5", "kary:2x5", "eagle")
 
-# The wide tree has at least about so many nodes, and more than are asked for.
-# With fewer there is little to choose from.
+# The wide tree is made for at least this many nodes, and for this many times
+# the largest size: otherwise there is little to choose from.
 _LEAST, _TIMES = 64, 1.2
-# On so many prompts trees are timed.
-_TIMED = 12
+_TIMED = 12  # prompts that trees are timed on
 _PLAIN = "plain"
 
 
@@ -40,40 +46,40 @@ def tune(
   nodes: int = 25,
   depth: int = 5,
   verifier: Verifier | str = "traversal",
-  budgets: Sequence[int] = BUDGETS,
+  sizes: Sequence[int] = SIZES,
   trees: Sequence[str] = TREES,
   template: str = "raw",
   speed: bool = True,
-  say: Callable[[str], None] = lambda line: None,
+  progress: Callable[[str, int, int], None] = lambda text, done, total: None,
   **options,
 ) -> Tuned:
-  """Finds the best tree for a pair, and the fastest here.
+  """Finds the best tree for a pair, and the fastest on this machine.
 
   Args:
-    pair: What `tv_jax.load` returned.
-    prompts: At least 4, no two alike. Every other one is tuned on; lengths are
-      measured on the rest.
-    nodes: How many drafted nodes the tree has, without the root.
-    depth: How many levels it has at most.
-    verifier: The rule, which needs a stop law.
-    budgets: More numbers of nodes to find the best trees for.
-    trees: Trees to compare with, by name; those of no fixed nodes, or not for
-      the rule, are left out.
+    pair: The models, from `tv_jax.load`.
+    prompts: At least 4 different prompts. Every other one chooses the trees;
+      lengths are measured on the rest.
+    nodes: Number of drafted nodes of the tree, without the root.
+    depth: Maximum depth of the tree.
+    verifier: The rule; it must have a stop distribution.
+    sizes: More numbers of nodes to find the best trees for.
+    trees: Trees to compare with, by name. Trees that take shape while drafting,
+      and trees that the rule does not support, are left out.
     template: How strings become tokens.
-    speed: Whether to time all of these trees, and to find the fastest.
-    say: Called with a line at each step.
-    **options: More of `generate`'s; max_new_tokens is 32 by default.
+    speed: Whether to time all trees.
+    progress: Called with the text, number and total of the steps.
+    **options: Other options of `generate`; max_new_tokens is 32 by default.
 
   Returns:
-    The trees, with their lengths and speeds.
+    All trees with their lengths and speeds.
 
   Raises:
-    ValueError: Something that was asked for is wrong.
+    ValueError: An option is wrong, or the prompts are too few.
   """
-  budgets = sorted({*budgets, nodes})
-  if min(depth, *budgets) < 1:
+  sizes = sorted({*sizes, nodes})
+  if min(depth, *sizes) < 1:
     raise ValueError(
-      f"nodes={nodes}, depth={depth}, budgets={budgets}: give 1 or more"
+      f"nodes={nodes}, depth={depth}, sizes={sizes}: give 1 or more"
     )
   rule = verifiers.resolve(verifier)
   if not rule.offers:
@@ -81,17 +87,77 @@ def tune(
       f"verifier {rule.name!r} has no stop law to tune by: give a"
       " Verifier(offers=..)"
     )
-  resolved = {name: tree_lib.resolve(name) for name in trees}
   compared = {
     name: tree
-    for name, tree in resolved.items()
+    for name, tree in ((name, tree_lib.resolve(name)) for name in trees)
     if isinstance(tree, Tree) and not rule.refuses(tree)
   }
+  wide = _wide(rule, nodes, depth, sizes[-1], [*compared.values()])
+  options = {"verifier": verifier, "max_new_tokens": 32} | options
+  config = decode_config(
+    pair, tree=wide, trace=options["max_new_tokens"], **options
+  )
+  asked = read_prompts(pair, config, prompts, template=template)
+  if len(asked) < 4 or len({tuple(x.tokens) for x in asked}) < len(asked):
+    raise ValueError(
+      f"{len(asked)} prompts: give 4 or more, no two the same: half to tune on"
+      " and half to measure on"
+    )
+  progress(f"decoding {len(asked)} prompts with {wide!r}", 0, 1 + speed)
+  run = decode_all(pair, config, asked)
+  assert run.check
+  reached, items = reach(run)
+  tuned_on = np.isin(items, np.unique(items)[::2])
+  best = choosing.best(wide, reached[tuned_on].mean(axis=0), depth)
+  chosen = {
+    f"tuned:{size}": choosing.part(wide, best[size])
+    for size in sizes
+    if size < len(best)
+  }
+  compared = chosen | compared
+  reached, items = reached[~tuned_on], items[~tuned_on]
+  timed: dict[str, tuple[float, Estimate]] = {}
+  if speed:
+    unseen = [asked[int(item)] for item in np.unique(items)]
+    some = unseen[:: max(1, len(unseen) // _TIMED)][:_TIMED]
+    names = ", ".join([_PLAIN, *compared])
+    progress(f"timing {names}, on {len(some)} prompts", 1, 2)
+    timed = _time(pair, options, compared, some)
+
+  def result(name: str, tree: Tree) -> TreeResult:
+    columns: dict[str, Any] = {}
+    if (places := choosing.places(wide, tree)) is not None:
+      sums = reached[:, places].sum(axis=1)
+      gained = sums - reached[:, best[nodes]].sum(axis=1)
+      columns["measured"] = Estimate.clustered(1 + sums, items)
+      columns["gain"] = Estimate.clustered(gained, items)
+    if name in timed:
+      columns["seconds"], columns["decoded"] = timed[name]
+    return TreeResult(tree=tree, **columns)
+
+  return Tuned(
+    name=f"tuned:{nodes}",
+    rows={name: result(name, tree) for name, tree in compared.items()},
+    plain=timed[_PLAIN][0] if speed else None,
+    check=run.check,
+    settings=_settings(pair, config),
+    notes=(
+      f"wide tree: {wide!r}; tuned on {tuned_on.sum()} cycles of every other"
+      f" prompt, measured on {len(items)} of the rest",
+      *_caveats(config, rule, options),
+    ),
+  )
+
+
+def _wide(
+  rule: Verifier, nodes: int, depth: int, largest: int, compared: list[Tree]
+) -> Tree:
+  """Returns the wide tree; raises ValueError if it has too few nodes."""
   wide = choosing.wide(
-    max(_LEAST, round(_TIMES * budgets[-1])),
+    max(_LEAST, round(_TIMES * largest)),
     depth,
-    # A tree that is far larger than all that is asked for is only run.
-    [tree for tree in compared.values() if len(tree) <= 2 * _LEAST],
+    # Far larger trees are only timed: they would make the wide tree slow.
+    [tree for tree in compared if len(tree) <= 2 * _LEAST],
   )
   if rule.refuses(wide):
     wide = tree_lib.chain(wide.max_depth)
@@ -101,83 +167,58 @@ def tune(
       f"nodes={nodes}: {wide!r} has {most} drafted nodes of depth {depth} or"
       " less: give fewer, or a larger depth"
     )
-  options = {"verifier": verifier, "max_new_tokens": 32} | options
-  trace = options["max_new_tokens"]
-  config = decode_config(pair, tree=wide, trace=trace, **options)
-  asked = read_prompts(pair, config, prompts, template=template)
-  if len(asked) < 4 or len({tuple(x.tokens) for x in asked}) < len(asked):
-    raise ValueError(
-      f"{len(asked)} prompts: give 4 or more, no two the same: half to tune on"
-      " and half to measure on"
-    )
-  say(f"decoding {len(asked)} prompts with {wide!r}")
-  run = decode_all(pair, config, asked)
-  assert run.check
-  tuning, others = sampling.of_run(run).halves()
-  best = choosing.best(wide, tuning.worth.mean(axis=0), depth)
+  return wide
 
-  name = f"{TUNED}{nodes}"
-  chosen = {
-    f"{TUNED}{count}": choosing.part(wide, best[count])
-    for count in budgets
-    if count < len(best)
-  }
+
+def reach(run: Generation) -> tuple[np.ndarray, np.ndarray]:
+  """Returns W of each node in every traced cycle [C, N], and its prompt [C]."""
+  assert isinstance(run.tree, Tree)
+  assert run.trace is not None
+  assert run.config.name is not None
+  stops = [cycles.panel[run.config.name].stop for cycles in run.trace]
+  items = np.repeat(np.arange(len(stops)), [*map(len, stops)])
+  return reach_of(run.tree, np.concatenate(stops)), items
+
+
+def reach_of(tree: Tree, stop: np.ndarray) -> np.ndarray:
+  """Sums stop distributions [C, N] over each node and all nodes below it."""
+  return np.asarray(stop, np.float64) @ tree.ancestors.astype(np.float64)
+
+
+def _settings(pair: Pair, config: DecodeConfig) -> dict:
   assert config.proposal
   assert pair.draft
-  notes = [
-    f"wide tree: {wide!r}; tuned on {len(tuning.item)} cycles of every other"
-    f" prompt, measured on {len(others.item)} of the rest"
-  ]
+  return {
+    "verifier": config.name,
+    "proposal": config.proposal.name,
+    "temperature": config.temperature,
+    # A proposal that only ranks tokens does not use a temperature.
+    "draft_temperature": None
+    if config.proposal.ranks
+    else config.draft_temperature,
+    "draft_stop": config.draft_stop,
+    "target": reading.name_of(pair.target.source),
+    "draft": reading.name_of(pair.draft.source),
+    "device": jax.devices()[0].device_kind,
+    "date": datetime.date.today().isoformat(),
+  }
+
+
+def _caveats(config: DecodeConfig, rule: Verifier, options: dict) -> list[str]:
+  assert config.proposal
+  caveats = []
   if not (config.proposal.nested and rule.by_path):
-    notes.append(
-      f"with {config.proposal.name} and {rule.name} a node's worth may depend"
-      " on the rest of the tree: lengths of smaller trees are approximations;"
+    caveats.append(
+      f"with {config.proposal.name} and {rule.name} a node's W may depend on"
+      " the rest of the tree: lengths of smaller trees are approximations;"
       " trust the decoded ones"
     )
   if options.get("draft_temperature") is not None:
-    notes.append(
+    caveats.append(
       f"drafted at temperature {config.draft_temperature:g}: give runs of these"
       " trees the same draft_temperature, which no file of a tree sets"
     )
-  compared = chosen | compared
-  timed: dict[str, tuple[float, Estimate]] = {}
-  if speed:
-    # None was tuned on these.
-    unseen = [asked[int(item)] for item in np.unique(others.item)]
-    some = unseen[:: max(1, len(unseen) // _TIMED)][:_TIMED]
-    say(f"timing {', '.join([_PLAIN, *compared])}, on {len(some)} prompts")
-    timed = _time(pair, options, compared, some)
-
-  def row(name: str, tree: Tree) -> Row:
-    columns: dict[str, Any] = {}
-    if (places := choosing.places(wide, tree)) is not None:
-      columns["measured"] = others.length(places)
-      columns["gain"] = others.gain(places, best[nodes])
-    if name in timed:
-      columns["seconds"], columns["decoded"] = timed[name]
-    return Row(name=name, tree=tree, **columns)
-
-  return Tuned(
-    name=name,
-    rows={x: row(x, tree) for x, tree in compared.items()},
-    plain=timed[_PLAIN][0] if speed else None,
-    check=run.check,
-    settings={
-      "verifier": config.name,
-      "proposal": config.proposal.name,
-      "temperature": config.temperature,
-      # A proposal that only ranks draws at none.
-      "draft_temperature": None
-      if config.proposal.ranks
-      else config.draft_temperature,
-      "draft_stop": config.draft_stop,
-      "target": reading.name_of(pair.target.source),
-      "draft": reading.name_of(pair.draft.source),
-      "device": jax.devices()[0].device_kind,
-      "date": datetime.date.today().isoformat(),
-    },
-    notes=(*notes,),
-  )
+  return caveats
 
 
 def _time(
@@ -188,11 +229,11 @@ def _time(
 ) -> dict[str, tuple[float, Estimate]]:
   """Times plain decoding and trees, in turn on each prompt, after warm-up.
 
-  So other work on the machine slows all of them alike. Reading the prompt does
-  not count.
+  Other work on the machine then slows all of them alike. Prefill is left out.
 
   Returns:
-    By name: the seconds of a cycle, a median over prompts; and its length.
+    By name: the seconds of a cycle (a median over prompts), and the acceptance
+    length.
   """
   options = options | {"batch_size": 1, "panel": None}
   plain = options | {"verifier": None, "proposal": "without_replacement"}
