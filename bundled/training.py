@@ -52,7 +52,7 @@ def train(
 ) -> dict:
   """Runs or continues a training stage; see `distill.training.train`."""
 
-  def say(number, total, _, seen):
+  def log(number, total, _, seen):
     if number % _LOG == 0 or number == total:
       values = {name: round(float(value), 5) for name, value in seen.items()}
       logging.info("%s, step %d of %d: %s", stage, number, total, values)
@@ -65,7 +65,7 @@ def train(
     schedule.learning_rate(),
     schedule.steps + schedule.again,
     path,
-    say=say,
+    after_step=log,
   )
 
 

@@ -14,7 +14,7 @@ from tv_jax import tree as tree_lib
 from tv_jax.drafting import spread
 from tv_jax.edge import tables
 from tv_jax.proposals import INVALID, PROPOSALS
-from tv_jax.replay import lengths, report
+from tv_jax.replay import comparison, lengths
 from tv_jax.verifiers import VERIFIERS
 
 TREE = tree_lib.from_parents([-1, 0, 0, 1])
@@ -134,9 +134,11 @@ def test_lengths_are_those_of_the_rule(cycles, monkeypatch):
   ]
   done = []
   monkeypatch.setattr(lengths, "CHUNK", 5)  # and a last one of 2
-  own = replay.expected_lengths("traversal", cycles, tick=done.append)
+  own = replay.expected_lengths(
+    "traversal", cycles, progress=lambda *told: done.append(told)
+  )
   np.testing.assert_allclose(own, wanted, rtol=1e-6)
-  assert done == [5, 5, 2]
+  assert done == [("traversal", count, 12) for count in (5, 10, 12)]
 
 
 def test_a_rule_without_a_stop_law_is_run(cycles):
@@ -165,11 +167,11 @@ def test_rules_are_paired_with_the_one_that_ran(cycles):
     item=item,
   )
   found = {"block": np.full(12, 1.5), "traversal": np.full(12, 2.002)}
-  table = report.table(ran, found, dict.fromkeys(found, "stop law"))
+  table = comparison.table(ran, found, dict.fromkeys(found, "stop law"))
   columns = [*zip(*table.rows, strict=True)]
   assert columns[2] == ("-0.5020 ± 0.0000", tables.NOTHING)
   # Clustered, two items that agree would leave no error.
-  told = report.check(ran, {"traversal": np.full(12, 1.5)})
+  told = comparison.check(ran, {"traversal": np.full(12, 1.5)})
   assert told == "check: realised - expected = +0.5000 ± 0.2462"
 
 

@@ -331,7 +331,9 @@ def test_roots_are_drawn_from_an_answer_once_each():
 
 
 def test_a_draft_learns_to_be_as_sure_as_it_is_right():
-  slope = jax.grad(lambda sure: learning.unsure(sure, jnp.asarray(0.7)))
+  slope = jax.grad(
+    lambda sure: learning.confidence_loss(sure, jnp.asarray(0.7))
+  )
   for sure, sign in ((0.3, -1), (0.7, 0), (0.9, 1)):
     assert np.sign(round(float(slope(jnp.asarray(sure))), 4)) == sign
 
@@ -420,17 +422,21 @@ def test_training_makes_it_longer_and_a_kill_changes_nothing(
   how, own = HOW[kind], tmp_path / "data"
   whole = make(pair, tmp_path / "whole", how, folder)
   # Killed in each stage, with half of a line on disk.
-  for stage, at in (("writing text", 8), ("reading it", 16), ("training", 15)):
+  for stage, at in (
+    ("writing text", 8),
+    ("reading text", 16),
+    ("training", 15),
+  ):
 
-    def say(now, done, *_, stage=stage, at=at):
-      if (now, done) == (stage, at):
+    def interrupt(now, done, _, stage=stage, at=at):
+      if (now.partition(",")[0], done) == (stage, at):
         if stage == "training":  # nobody else trains this draft meanwhile
           with pytest.raises(disk.StoreError, match="give --out another name"):
             make(pair, tmp_path / "broken", how, own)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-      make(pair, tmp_path / "broken", how, own, say=say)
+      make(pair, tmp_path / "broken", how, own, progress=interrupt)
     with (own / texts.FILE).open("ab") as file:
       file.write(b'{"prompt": [1')
   seen = []
@@ -439,7 +445,7 @@ def test_training_makes_it_longer_and_a_kill_changes_nothing(
     tmp_path / "broken",
     how,
     own,
-    say=lambda *told: seen.append(told[:2]),
+    progress=lambda now, done, _: seen.append((now.partition(",")[0], done)),
   )
   assert ("training", 11) in seen
   assert ("training", 10) not in seen
@@ -538,7 +544,9 @@ def test_what_no_draft_is_made_for_is_refused_before_any_text(pair, tmp_path):
 def test_a_loss_that_is_no_number_is_not_gone_on_with(
   pair, folder, tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(learning, "unsure", lambda sure, _: sure * jnp.nan)
+  monkeypatch.setattr(
+    learning, "confidence_loss", lambda confidence, _: confidence * jnp.nan
+  )
   how = dataclasses.replace(HOW["dspark"], steps=2)
   with pytest.raises(ValueError, match="the loss is nan after step 1"):
     make(pair, tmp_path / "nan", how, folder)

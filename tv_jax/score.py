@@ -1,8 +1,8 @@
 """Scores a draft on its target's text: `python -m tv_jax.score --draft= ..`.
 
-The expected acceptance lengths of chains under both rules, from passes of both
-models over text that the target sampled; nothing is decoded. Of several
-drafts, each is compared with the first, conversation by conversation.
+Computes the expected acceptance lengths of chains under both rules from
+forward passes of both models over text that the target sampled. Nothing is
+decoded. If several drafts are given, each is compared with the first, answer by
 """
 
 import pathlib
@@ -17,7 +17,7 @@ from tv_jax.engine import pair as pairs
 
 _TARGET = flags.DEFINE_string("target", "bundled/target", "The target.")
 _DRAFT = flags.DEFINE_multi_string(
-  "draft", ["bundled/draft"], "Its draft; given again: another of that kind."
+  "draft", ["bundled/draft"], "The draft; repeat the flag to compare drafts."
 )
 _KIND = flags.DEFINE_enum(
   "draft_kind", "independent", [*drafts.KINDS], "Of the draft."
@@ -25,34 +25,34 @@ _KIND = flags.DEFINE_enum(
 _TEXT = flags.DEFINE_string(
   "text",
   None,
-  "A folder that tv_jax.distill wrote text to (its --data), or a file of such"
-  ' lines: {"prompt": [tokens], "answer": [tokens]}, which the target sampled.'
-  " Default: the target writes some, in runs/score and its name.",
+  "Text that the target sampled: a folder of tv_jax.distill (its --data), or a"
+  ' file with lines {"prompt": [tokens], "answer": [tokens]}. Default: the'
+  " target writes some, in runs/score.",
 )
 _CONVERSATIONS = flags.DEFINE_integer(
   "conversations",
   0,
-  "Score only the first so many. Default: all of --text, or 48 if the target"
-  " writes them. In a folder of tv_jax.distill a draft was trained on all but"
-  " the first --held_out, which are 48: give 48.",
+  "Score only this number of conversations. Default: all of --text, or 48 if"
+  " the target writes them. A draft of tv_jax.distill was trained on all of its"
+  " --data but the first --held_out (48): give 48.",
   lower_bound=0,
 )
 _DEPTH = flags.DEFINE_integer(
   "depth",
   None,
-  f"Of the longest chain. Default: {scoring.LONGEST}, or as many levels as a"
-  " DSpark draft has.",
+  f"Depth of the longest chain. Default: {scoring.LONGEST}, or the block size"
+  " of a DSpark draft.",
 )
 _TEMPERATURE = flags.DEFINE_float(
   "temperature",
   1.0,
-  "Of the target, as the text was sampled.",
+  "Temperature of the target, at which the text was sampled.",
   lower_bound=probs.COLDEST,
 )
 _DRAFT_TEMPERATURE = flags.DEFINE_float(
   "draft_temperature",
   None,
-  "Of the draft. Default: the target's, 0.1 at least.",
+  "Temperature of the draft. Default: the target's, but at least 0.1.",
 )
 
 
@@ -85,17 +85,17 @@ def main() -> None:
 
 
 def _written(pair: pairs.Pair) -> list[distill.Conversation]:
-  """Returns what the target writes, or has written already."""
+  """Returns text that the target writes, or wrote before."""
   writing = distill.Writing(
     conversations=_CONVERSATIONS.value or 48,
     temperature=_TEMPERATURE.value,
-    # Not tv_jax.distill's: no draft was trained on this text.
+    # Not the seed of tv_jax.distill: no draft was trained on this text.
     seed=1,
   )
   name = f"{_TARGET.value.strip('/').replace('/', '-')}-{writing.temperature:g}"
   with progress.bar(1) as bar:
     folder = pathlib.Path("runs", "score", name)
-    return distill.write(pair, folder, writing, say=bar.show)
+    return distill.write(pair, folder, writing, progress=bar.show)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A draft for a target, made from the target alone; and how good a draft is."""
+"""Makes drafts for a target, and scores drafts."""
 
 from tv_jax.distill.distilling import Training, distill
 from tv_jax.distill.scoring import Scores, score

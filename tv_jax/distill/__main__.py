@@ -1,7 +1,7 @@
 """Makes a draft for a target: `python -m tv_jax.distill --target= --out=`.
 
-The target writes text; its features are kept on disk; the draft learns its laws
-there. Run the same command again after an interruption and it goes on.
+The target writes text, its features are kept on disk, and the draft learns its
+probabilities. After an interruption the same command continues.
 """
 
 import dataclasses
@@ -21,25 +21,25 @@ _TARGET = flags.DEFINE_string(
   "target", None, "The target: a directory, a .gguf file or a repository."
 )
 _REVISION = flags.DEFINE_string(
-  "target_revision", None, "Of a repository: a commit."
+  "target_revision", None, "The commit of a repository."
 )
-_OUT = flags.DEFINE_string("out", None, "The draft's directory.")
+_OUT = flags.DEFINE_string("out", None, "The directory of the new draft.")
 _DATA = flags.DEFINE_string(
   "data",
   None,
-  "Where the target's text, and what is read of it, is kept: gigabytes."
+  "The folder of the target's text and features, some gigabytes."
   " Default: runs/distill/TARGET, or TARGET-text with --text.",
 )
 _PROMPTS = flags.DEFINE_string(
   "prompts",
   None,
   "A questions file (docs/runs.md), whose first turns the target answers."
-  " Default: the target writes what a user might ask.",
+  " Default: the target also writes the questions.",
 )
 _TEXT = flags.DEFINE_string(
   "text",
   None,
-  "A file of text to train on instead, all of it; a line:"
+  "A file of text to train on instead, with lines"
   ' {"prompt": [tokens], "answer": [tokens]}.',
 )
 _BATCH = flags.DEFINE_integer(
@@ -65,13 +65,13 @@ _SETTINGS = {
 
 
 def _settings(kind: type):
-  """Makes `Training` or `Writing` as the flags say."""
+  """Makes `Training` or `Writing` from the flags."""
   names = [field.name for field in dataclasses.fields(kind)]
   return kind(**{name: _SETTINGS[name].value for name in names})
 
 
 def main() -> None:
-  """Makes the draft, and prints how long its chains are."""
+  """Makes the draft, and prints its expected lengths."""
   target, out = _TARGET.value, _OUT.value
   if not target or not out:
     raise ValueError("give --target and --out")
@@ -99,7 +99,7 @@ def main() -> None:
       prompts=prompts,
       text=text,
       batch_size=_BATCH.value,
-      say=bar.show,
+      progress=bar.show,
     )
   print(scores)
   print(f"written: {out}")

@@ -1,15 +1,15 @@
-"""Chances that drafted tokens are accepted, of a text that the target sampled.
+"""Acceptance probabilities along a text that the target sampled.
 
-Given the text x, and R_i = q(x_1 .. x_i) / p(x_1 .. x_i) of the i tokens behind
-the root, the chance that the first i drafted tokens are the text's and that all
-of them are accepted is, as a share of the chance of the text,
+Let x be the text after a root, and R_i = q(x_1 .. x_i) / p(x_1 .. x_i). The
+probability that the first i drafted tokens equal the text and are all accepted,
+divided by the probability p(x_1 .. x_i) of the text, is
 
   traversal and block:  min(1, R_1, .., R_i)
   token-level:          min(1, q(x_1) / p(x_1)) .. min(1, q(x_i) / p(x_i))
 
-(Lemma 2 of the paper, and a change of measure.) Given all tokens before the
-last, that one can be averaged: sum_x min(m p(x), R q(x)), with m the chance
-above and R the ratio of those before. Logarithms throughout.
+(Lemma 2 of the paper, and a change of measure). The last token can be averaged
+out: sum_x min(m p(x), R q(x)), where m is the value above and R the ratio for
+the tokens before it. All values are logarithms.
 
 Axes: [..] any, B rows, T tokens, W roots of a row, D levels, U tokens that the
 draft knows, V vocabulary.
@@ -31,22 +31,21 @@ RULES = ("token_level", "traversal")
 
 
 class Prefix(NamedTuple):
-  """The tokens of the text behind a root, up to some level; [..] each."""
+  """The first tokens of the text after each root; all fields are [..]."""
 
   ratio: jax.Array  # log R
-  traversal: jax.Array  # log of the chance above
-  token_level: jax.Array  # likewise
+  traversal: jax.Array  # log of the value above
+  token_level: jax.Array  # log of the value above
 
   @classmethod
   def empty(cls, shape: tuple[int, ...]) -> Prefix:
-    """Returns that of no token: all are certain."""
+    """Returns the prefix of no tokens."""
     return cls(*(jnp.zeros(shape) for _ in cls._fields))
 
   def longer(self, log_p: jax.Array, log_q: jax.Array) -> Prefix:
-    """Returns it with the next token of the text, of these laws [..].
+    """Returns the prefix with one more token of these log probabilities [..].
 
-    A token that the draft does not know, q = 0, has the ratio 0 even where no p
-    is given for it (-inf).
+    A token that the draft does not know has the ratio 0, even if log_p is -inf.
     """
     step = jnp.where(log_q > -jnp.inf, log_q - log_p, -jnp.inf)
     ratio = self.ratio + step
@@ -57,17 +56,17 @@ class Prefix(NamedTuple):
     )
 
   def chance(self, rule: str) -> jax.Array:
-    """Returns the chance that all of it is accepted."""
+    """Returns the acceptance probability of the whole prefix."""
     return jnp.exp(getattr(self, rule))
 
   def next_chance(
     self, rule: str, log_p: jax.Array, log_q: jax.Array
   ) -> jax.Array:
-    """Returns the chance of it and one token more, whichever that is.
+    """Returns the acceptance probability with one more, averaged token.
 
     Args:
       rule: One of `RULES`.
-      log_p: [.., U] the target's law of that token.
+      log_p: [.., U] the target's log probabilities of that token.
       log_q: [.., U] the draft's.
     """
     if rule == "traversal":
@@ -77,30 +76,30 @@ class Prefix(NamedTuple):
 
 
 def overlap(log_p: jax.Array, log_q: jax.Array) -> jax.Array:
-  """Returns the sum of min(p, q), which is 1 less the total variation."""
+  """Returns the sum of min(p, q): 1 minus the total variation."""
   return jnp.sum(jnp.exp(jnp.minimum(log_p, log_q)), axis=-1)
 
 
 class Known(NamedTuple):
-  """Which of the target's tokens a draft knows; None and None: all."""
+  """The target's tokens that a draft knows; both fields are None for all."""
 
-  tokens: jax.Array | None  # [U] their numbers
-  place: jax.Array | None  # [V] of each among them; U: it is not there
+  tokens: jax.Array | None  # [U] token ids
+  place: jax.Array | None  # [V] index of each token in `tokens`; U: unknown
 
   @classmethod
   def of(cls, params: dict, config: Config) -> Known:
-    """Reads it from a draft's parameters."""
+    """Reads them from a draft's parameters."""
     if not (U := config.draft_vocab_size):
       return cls(None, None)
     place = params["place"]
     return cls(jnp.argsort(place, stable=True)[:U], place)
 
   def columns(self, array: jax.Array) -> jax.Array:
-    """Returns what an array [.., V] has of the draft's tokens [.., U]."""
+    """Selects the draft's tokens [.., U] of an array [.., V]."""
     return array if self.tokens is None else array[..., self.tokens]
 
   def chance(self, log_q: jax.Array, token: jax.Array) -> jax.Array:
-    """Returns the draft's chance [..] of a token [..]; -inf: not known."""
+    """Returns log_q of a token [..]; -inf if the draft does not know it."""
     place = token if self.place is None else self.place[token]
     chance = jnp.take_along_axis(
       log_q, place[..., None], axis=-1, mode="fill", fill_value=-jnp.inf
@@ -109,14 +108,14 @@ class Known(NamedTuple):
 
 
 class Step(NamedTuple):
-  """A level of the chains that begin at some roots."""
+  """One level of the chains below the roots."""
 
-  place: jax.Array  # [B, W] of the token before
-  log_p: jax.Array  # [B, W, U] the target's law
-  log_q: jax.Array  # [B, W, U] the draft's
-  sure: jax.Array | None  # [B, W] how sure the draft is, if it says so
-  before: Prefix  # of the text's tokens up to this level
-  after: Prefix  # and with this level's
+  place: jax.Array  # [B, W] position of the token before
+  log_p: jax.Array  # [B, W, U] of the target
+  log_q: jax.Array  # [B, W, U] of the draft
+  confidence: jax.Array | None  # [B, W]; None: the draft has none
+  before: Prefix  # the text's tokens above this level
+  after: Prefix  # and with this level's token
 
 
 def along(
@@ -125,30 +124,28 @@ def along(
   rows: Rows,
   roots: jax.Array,
   depth: int,
-  laws: jax.Array,
-  heat: jax.Array | float,
+  log_p: jax.Array,
+  temperature: jax.Array | float,
 ) -> Iterator[Step]:
-  """Yields the levels of the chains that are the text's own.
+  """Yields the levels of the chains that equal the text.
 
   Args:
-    module: The draft's.
-    params: Its parameters.
-    rows: The conversations, with what the draft reads.
-    roots: [B, W] the places of the roots.
-    depth: Of the chains.
-    laws: [B, .., U] the target's, from the row's first root on, in logarithms.
-    heat: The draft's temperature.
+    module: The draft's module.
+    params: The draft's parameters.
+    rows: The conversations, with the features that the draft reads.
+    roots: [B, W] positions of the roots.
+    depth: Depth of the chains.
+    log_p: [B, .., U] the target's log probabilities, from the row's first root.
+    temperature: The draft's temperature.
   """
   known, prefix = Known.of(params, module.config), Prefix.empty(roots.shape)
   first, read = rows.first[:, None], jnp.asarray(rows.read, module.config.dtype)
   levels = passes.levels(module, params, rows.tokens, read, roots, depth)
   for number, level in enumerate(levels):
     place = roots + number
-    log_p = passes.at(laws, place - first)
-    log_q = jax.nn.log_softmax(level.logits / heat, axis=-1)
+    p = passes.at(log_p, place - first)
+    q = jax.nn.log_softmax(level.logits / temperature, axis=-1)
     token = passes.at(rows.tokens, place + 1)
-    after = prefix.longer(
-      known.chance(log_p, token), known.chance(log_q, token)
-    )
-    yield Step(place, log_p, log_q, level.confidence, prefix, after)
+    after = prefix.longer(known.chance(p, token), known.chance(q, token))
+    yield Step(place, p, q, level.confidence, prefix, after)
     prefix = after

@@ -1,11 +1,12 @@
-"""What training and scoring read: conversations, and the target's features.
+"""The data of training and scoring: conversations and the target's features.
 
-The target reads each conversation once. Its features make its laws again by a
-product with the unembedding; the normaliser of each law is kept beside them, so
-that a draft that knows few tokens needs few columns of that product.
+The target reads each conversation once, and its features are kept on disk. The
+product with the unembedding gives its logits again. The log normaliser of each
+softmax is kept as well, so that a draft that knows few tokens needs only their
+columns of that product.
 
-Axes: B rows, T tokens, W roots of a row, D levels, E embedding, J what a draft
-reads of a token.
+Axes: B rows, T tokens, W roots of a row, D levels, E embedding, J channels of
+the features that a draft reads.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -21,18 +22,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.certify.engine import passes
-from tv_jax.distill.text import Conversation, about_target
+from tv_jax.distill.text import Conversation, Progress, about_target, silent
 from tv_jax.edge import disk
 from tv_jax.engine.pair import Pair
 from tv_jax.models import Model
 
-# Conversations of a file, which a killed run loses; and those that the target
-# reads together.
+# Conversations of a file of features, and of a batch of the target.
 BLOCK, _ROWS = 32, 8
 
 
 class Shape(NamedTuple):
-  """Sizes that some conversations fit into; a program is made for each."""
+  """Padded sizes of conversations; each shape is compiled once."""
 
   T: int
   W: int
@@ -40,25 +40,25 @@ class Shape(NamedTuple):
 
   @classmethod
   def of(cls, text: Sequence[Conversation], depth: int) -> Shape:
-    """Returns the least, rounded up."""
+    """Returns the smallest shape for these conversations, rounded up."""
     W = _up(max(len(x.answer) for x in text), 32)
     T = _up(max(len(x.prompt) for x in text) + W + depth, 64)
     return cls(T, W, depth)
 
 
 class Rows(NamedTuple):
-  """Some conversations. There is a root before each token of an answer."""
+  """A batch of conversations, with a root before each token of an answer."""
 
   tokens: np.ndarray | jax.Array  # [B, T] int32
-  first: np.ndarray | jax.Array  # [B] int32: the last token of the prompt
-  end: np.ndarray | jax.Array  # [B] int32: the last token
-  features: np.ndarray | jax.Array | None = None  # [B, T, E], final norm's
-  normaliser: np.ndarray | jax.Array | None = None  # [B, T] of the laws
-  read: np.ndarray | jax.Array | None = None  # [B, T, J] what the draft reads
+  first: np.ndarray | jax.Array  # [B] int32: last position of the prompt
+  end: np.ndarray | jax.Array  # [B] int32: last position of the answer
+  features: np.ndarray | jax.Array | None = None  # [B, T, E] after the norm
+  normaliser: np.ndarray | jax.Array | None = None  # [B, T] log normalisers
+  read: np.ndarray | jax.Array | None = None  # [B, T, J] the draft's input
 
   @classmethod
   def of(cls, text: Sequence[Conversation], T: int) -> Rows:
-    """Pads them to T tokens."""
+    """Returns conversations padded to T tokens, without features."""
     tokens = np.zeros((len(text), T), np.int32)
     for row, conversation in zip(tokens, text, strict=True):
       row[: len(conversation.tokens)] = conversation.tokens
@@ -68,13 +68,13 @@ class Rows(NamedTuple):
 
 
 class Corpus(NamedTuple):
-  """Conversations, and what is read of each of their tokens."""
+  """Conversations and the files of their features."""
 
   text: Sequence[Conversation]
-  tables: Sequence[pathlib.Path]  # of `BLOCK` conversations each, in order
+  tables: Sequence[pathlib.Path]  # of BLOCK conversations each, in order
 
   def rows(self, which: Sequence[int], T: int) -> Rows:
-    """Returns some of them, padded to T tokens."""
+    """Returns a batch, padded to T tokens."""
     parts = []
     for i in which:
       number, place = divmod(i, BLOCK)
@@ -95,7 +95,7 @@ class Corpus(NamedTuple):
 def step_rows(
   corpus: Corpus, numbers: Sequence[int], count: int, seed: int, T: int, step
 ) -> Rows:
-  """Returns what a step reads: each of `numbers` once in each epoch."""
+  """Returns the batch of a step: each of `numbers` once in each epoch."""
   n, start = len(numbers), step * count
   order = [
     np.random.default_rng([seed, epoch]).permutation(n)
@@ -106,9 +106,10 @@ def step_rows(
 
 
 def usable(text: Sequence[Conversation], V: int) -> list[Conversation]:
-  """Returns what has an answer to score, and a root before it.
+  """Returns the conversations that have an answer and a root before it.
 
-  ValueError: nothing has, or a token is not in the target's vocabulary.
+  Raises:
+    ValueError: None is left, or a token is outside the target's vocabulary.
   """
   text = [x for x in text if x.answer and len(x.prompt) > 1]
   if not text:
@@ -130,19 +131,19 @@ def read(
   folder: pathlib.Path,
   temperature: float,
   layers: tuple[int, ...] = (),
-  say: Callable[[str, int, int], None] = lambda *_: None,
+  progress: Progress = silent,
 ) -> Corpus:
-  """Has the target read what it has not read yet.
+  """Runs the target over the conversations that it has not read yet.
 
   Args:
     pair: The target.
-    text: What it reads, as `usable` returns it.
-    folder: Where tables are kept. Their names are hashes of all that they were
-      made of, so that drafts which read the same share them.
-    temperature: Of the laws.
-    layers: Those whose outputs a draft reads; none: it reads the features.
-    say: Is told what is done, how many conversations were read, and of how
-      many.
+    text: The conversations, from `usable`.
+    folder: Folder of the files. A file's name is a hash of its inputs, so
+      drafts that read the same features share it.
+    temperature: Temperature of the target.
+    layers: Layers whose outputs the draft reads; empty if it reads the final
+      features.
+    progress: Called with the number of conversations so far.
   """
   folder.mkdir(parents=True, exist_ok=True)
   about, tables = [about_target(pair), temperature, layers], []
@@ -151,7 +152,7 @@ def read(
     digest = hashlib.sha256(repr([*about, *block]).encode()).hexdigest()
     tables.append(folder / f"read-{digest[:16]}.npy")
     if not tables[-1].exists():
-      say("reading it", start, len(text))
+      progress("reading text", start, len(text))
       parts = [
         _table(pair.target, block[i : i + _ROWS], temperature, layers)
         for i in range(0, len(block), _ROWS)
@@ -164,7 +165,7 @@ def read(
 def _table(
   target: Model, text: Sequence[Conversation], temperature: float, layers
 ) -> np.ndarray:
-  """Has the target read `_ROWS` conversations; one row for each token."""
+  """Runs the target over at most _ROWS conversations; a row for each token."""
   size = _up(max(len(x.tokens) for x in text), 64)
   padded = np.zeros((_ROWS, size), np.int32)
   padded[: len(text)] = Rows.of(text, size).tokens
@@ -182,21 +183,21 @@ def _table(
 
 
 def _halved(x: jax.Array) -> jax.Array:
-  """Returns it in float16; what is too large becomes the largest there is."""
+  """Converts to float16; values out of range become the largest."""
   most = float(jnp.finfo(jnp.float16).max)
-  # bfloat16 would round that up.
+  # In bfloat16 that bound would round to infinity.
   return jnp.clip(x.astype(jnp.float32), -most, most).astype(jnp.float16)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _normalisers(config, params, features, temperature) -> jax.Array:
-  """Returns the normalisers [B, T]."""
+  """Returns the log normalisers [B, T]."""
 
   def normaliser(row):
     logits = passes.logits(params, row.astype(config.dtype))
     return jax.nn.logsumexp(logits / temperature, axis=-1)
 
-  # A row at a time: [T, V] is large.
+  # One row at a time, because [T, V] is large.
   return jax.lax.map(normaliser, features)
 
 

@@ -1,4 +1,4 @@
-"""Makes a draft for a target, from the target alone."""
+"""Makes a draft for a target, from the target's own text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import hashlib
 import math
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -21,58 +21,57 @@ from tv_jax.distill import data, drafts, learning, scoring, training
 from tv_jax.distill import text as texts
 from tv_jax.distill.chances import Known
 from tv_jax.distill.data import Shape
+from tv_jax.distill.drafts import Trainee
 from tv_jax.distill.scoring import Scores
-from tv_jax.distill.text import Conversation, Writing, option
+from tv_jax.distill.text import Conversation, Progress, Writing, option, silent
 from tv_jax.edge import checks, disk, reading
 from tv_jax.engine.pair import Pair
 from tv_jax.models import Model
 
-# Beside the draft: how it is made.
-ABOUT = "training.json"
-# Roots of a conversation from which a draft of one pass learns in a step, where
-# nothing else is said: each costs it a block.
+ABOUT = "training.json"  # how a draft was made; in the draft's directory
+# Default number of roots of a conversation that a draft of one pass learns from
+# in a step. Each root costs a block.
 ROOTS = 32
-# Steps between checkpoints, and between scores on text that is held out.
+# Steps between checkpoints, and between scores on held-out text.
 SAVE, SCORE = 50, 200
-# Levels of the longest chain that is scored, where a draft has no number of its
-# own.
+# Depth of the longest chain that is scored, for drafts without a block size.
 _DEEPEST = 5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Training:
-  """How a draft is made; the fields are flags of the command as well."""
+  """How a draft is made; each field is a flag of the command."""
 
   draft_kind: str = option("eagle", f"One of {', '.join(drafts.KINDS)}.")
   depth: int = option(
-    4, "Levels of the chains that it learns; a DSpark draft has no more."
+    4, "Depth of the chains in training; a DSpark draft cannot draft deeper."
   )
   layers: tuple[int, ...] = option(
     (),
-    "The target's layers that it begins with, such as 0,29. Default: the first"
-    " and the last; of a head the last, of a DSpark draft the last two.",
+    "The target's layers that initialise the draft, such as 0,29. Default: the"
+    " first and the last; for a head the last, for DSpark the last two.",
   )
   vocabulary: int = option(
-    16384, "So many of the text's most frequent tokens it knows; 0: all."
+    16384, "Number of frequent tokens that the draft knows; 0: all."
   )
   rank: int = option(
-    64, "Of a DSpark draft's Markov head; 0: none, which is DFlash."
+    64, "Rank of a DSpark draft's Markov head; 0: none, which is DFlash."
   )
   roots: int = option(
     0,
-    "So many places of a conversation, drawn anew, a step drafts from; 0: all,"
-    f" of a DSpark draft {ROOTS}.",
+    "Number of random roots of a conversation in each step; 0: all, or"
+    f" {ROOTS} for a DSpark draft.",
   )
-  steps: int = option(2000, "Of training.")
-  rows: int = option(8, "Conversations of a step.")
-  rate: float = option(2e-3, "The highest learning rate.")
+  steps: int = option(2000, "Number of training steps.")
+  rows: int = option(8, "Conversations in a step.")
+  rate: float = option(2e-3, "Peak learning rate.")
   length: int = option(
-    512, "Conversations of more tokens, prompt and answer, are left out."
+    512, "Longer conversations, in tokens of prompt and answer, are left out."
   )
   held_out: int = option(
-    48, "Conversations to score the draft on, that it does not see."
+    48, "Conversations that score the draft and are not trained on."
   )
-  seed: int = option(0, "Of all random draws.")
+  seed: int = option(0, "Seed of all random draws.")
 
 
 def distill(
@@ -85,83 +84,154 @@ def distill(
   prompts: Sequence[Sequence[str]] | None = None,
   text: Sequence[Conversation] | None = None,
   batch_size: int = 48,
-  say: Callable[..., None] = lambda *_: None,
+  progress: Progress = silent,
 ) -> Scores:
-  """Makes a draft, or goes on where a run was stopped.
+  """Makes a draft, or continues an interrupted run.
 
   Args:
-    pair: The target; a draft is not used.
-    out: The draft's directory.
-    settings: How it is trained.
-    data_folder: Where the target's text is kept: drafts of one target share it.
-    writing: How the target writes it; of other text, its temperature is that of
-      the laws.
-    prompts: What the target answers; None: it asks itself.
-    text: Text to train on instead. If the target did not sample it, expected
-      lengths on it are not those of a run.
+    pair: The target; its draft is ignored.
+    out: Directory of the new draft.
+    settings: How the draft is trained.
+    data_folder: Folder for the target's text and features, which all drafts of
+      a target can share.
+    writing: How the target writes text. With `text`, only its temperature is
+      used.
+    prompts: User turns that the target answers; None: the target also writes
+      the questions.
+    text: Text to train on instead. If the target did not sample it, the
+      expected lengths are not those of a run.
     batch_size: Conversations that are written together.
-    say: Is told what is done, how far that is, of how much, and in training how
-      it goes.
+    progress: Called with what is being done, how much is done, and the total.
 
   Returns:
-    The draft's expected lengths on text that it was not trained on.
+    The draft's expected lengths on held-out text.
   """
   writing = writing or Writing()
   folder, out = pathlib.Path(data_folder), pathlib.Path(out)
-  target, heat = pair.target, writing.temperature
-  # A temperature of 0 has no laws to learn from.
-  checks.number(probs.COLDEST)(heat, "temperature")
-  for name in ("depth", "rows", "length", "held_out"):
-    checks.integer(1)(getattr(settings, name), name)
-  checks.list_of(checks.integer(0))(settings.layers, "layers")
-  drafts.check(settings.draft_kind, target, settings.layers)
-  about = {
-    "target": reading.name_of(target.source),
-    "training": dataclasses.asdict(settings),
-    "writing": dataclasses.asdict(writing),
-  }
-  if text is not None:
-    digest = hashlib.sha256(repr([*text]).encode()).hexdigest()[:16]
-    about["writing"] = {"temperature": heat, "text": digest}
+  _check(settings, writing, pair.target)
+  about = _about(pair, settings, writing, text)
   out.mkdir(parents=True, exist_ok=True)
   if any(out.iterdir()) and not (out / ABOUT).exists():
     raise ValueError(f"{out} holds something else: give another --out")
   texts.check_same(out / ABOUT, about, "--out")
   if text is None:
     text = texts.write(
-      pair, folder, writing, prompts, batch_size=batch_size, say=say
+      pair, folder, writing, prompts, batch_size=batch_size, progress=progress
     )
-  text = data.usable(text, target.config.vocab_size)
-  layers = drafts.read_by(settings.draft_kind, target.config)
-  corpus = data.read(pair, text, folder, heat, layers, say)
+  text = data.usable(text, pair.target.config.vocab_size)
   held, kept = _split(text, settings)
+  layers = drafts.read_by(settings.draft_kind, pair.target.config)
+  corpus = data.read(pair, text, folder, writing.temperature, layers, progress)
   first_key, step_key = jax.random.split(jax.random.key(settings.seed))
   draft = drafts.make(
     settings.draft_kind,
-    target,
+    pair.target,
     first_key,
     settings.layers,
-    frequent([text[i] for i in kept], settings.vocabulary, target.config),
+    frequent([text[i] for i in kept], settings.vocabulary, pair.target.config),
     settings.depth,
     settings.rank,
   )
-
-  def score(trained):
-    params = trained | draft.borrowed
-    model = Model(module=draft.module, params=params, source=str(out))
-    block, longest = model.config.block, max(len(x.answer) for x in held)
-    return scoring.score(
-      dataclasses.replace(pair, draft=model, draft_kind=settings.draft_kind),
-      held,
-      depth=min(block.size if block else _DEEPEST, longest),
-      temperature=heat,
-      draft_temperature=heat,
+  score = functools.partial(
+    _score, pair, settings, draft, held, writing.temperature
+  )
+  shape = Shape.of([text[i] for i in kept], settings.depth)
+  roots = settings.roots or (ROOTS if settings.draft_kind == "dspark" else 0)
+  digest = hashlib.sha256(disk.to_bytes(about)).hexdigest()[:8]
+  path = folder / f"{out.name}-{digest}.npz"
+  with contextlib.ExitStack() as resources:
+    remedy = "wait for it, or give --out another name"
+    disk.lock(folder, resources, f"{path.stem}.lock", remedy)
+    draft = draft._replace(
+      trained=training.train(
+        functools.partial(
+          learning.loss, draft.module, shape, roots, writing.temperature
+        ),
+        draft.trained,
+        step_key,
+        functools.partial(
+          data.step_rows, corpus, kept, settings.rows, settings.seed, shape.T
+        ),
+        _rate(settings),
+        settings.steps,
+        path,
+        frozen=(_unembedding(pair.target, draft), draft.borrowed),
+        save_every=SAVE,
+        after_step=_reporter(score, progress),
+      )
     )
+  scores = score(draft.trained)
+  drafts.save(out, draft)
+  disk.write_atomic(out / "README.md", _card(about, scores))
+  return scores
 
-  lengths = ""
 
-  def tell(number, total, trained, values):
-    nonlocal lengths
+def _check(settings: Training, writing: Writing, target: Model) -> None:
+  """Raises ValueError for settings that no draft can be made with."""
+  # At temperature 0 the target has no probabilities to learn.
+  checks.number(probs.COLDEST)(writing.temperature, "temperature")
+  for name in ("depth", "rows", "length", "held_out"):
+    checks.integer(1)(getattr(settings, name), name)
+  checks.list_of(checks.integer(0))(settings.layers, "layers")
+  drafts.check(settings.draft_kind, target, settings.layers)
+
+
+def _about(pair: Pair, settings: Training, writing: Writing, text) -> dict:
+  """Returns all that determines a draft, as JSON."""
+  about = {
+    "target": reading.name_of(pair.target.source),
+    "training": dataclasses.asdict(settings),
+    "writing": dataclasses.asdict(writing),
+  }
+  if text is not None:
+    digest = hashlib.sha256(repr([*text]).encode()).hexdigest()[:16]
+    about["writing"] = {"temperature": writing.temperature, "text": digest}
+  return about
+
+
+def _unembedding(target: Model, draft: Trainee) -> jax.Array:
+  """Returns the target's unembedding [U, E] of the tokens the draft knows."""
+  known = Known.of(draft.params, draft.module.config)
+  unembedding = passes.unembedding(target.params)
+  if known.tokens is not None:
+    unembedding = unembedding[known.tokens]
+  return unembedding.astype("float32")
+
+
+def _rate(settings: Training):
+  """Returns the learning rate: it decays in the last 60 % of the steps."""
+  steps = settings.steps
+  warmup = max(1, min(50, steps // 10))
+  return training.schedule(steps, steps * 6 // 10, settings.rate, warmup)
+
+
+def _score(
+  pair: Pair,
+  settings: Training,
+  draft: Trainee,
+  held: list[Conversation],
+  temperature: float,
+  trained: dict,
+) -> Scores:
+  """Scores a draft with these parameters on the held-out text."""
+  params = trained | draft.borrowed
+  model = Model(module=draft.module, params=params, source="the draft")
+  block, longest = model.config.block, max(len(x.answer) for x in held)
+  return scoring.score(
+    dataclasses.replace(pair, draft=model, draft_kind=settings.draft_kind),
+    held,
+    depth=min(block.size if block else _DEEPEST, longest),
+    temperature=temperature,
+    draft_temperature=temperature,
+  )
+
+
+def _reporter(score, progress: Progress):
+  """Returns a callback that checks the loss and reports the progress."""
+  held_out = ""
+
+  def report(number: int, total: int, trained: dict, values: dict) -> None:
+    nonlocal held_out
     loss = float(values["loss"])
     if not math.isfinite(loss):
       raise ValueError(
@@ -169,45 +239,14 @@ def distill(
       )
     if number % SCORE == 0 and number < total:
       mean = score(trained).lengths["traversal"][-1].mean
-      lengths = f", held out {mean:.3f} tokens"
-    say("training", number, total, f"loss {loss:.3f}{lengths}")
+      held_out = f", held out {mean:.3f} tokens"
+    progress(f"training, loss {loss:.3f}{held_out}", number, total)
 
-  known = Known.of(draft.params, draft.module.config)
-  laws = passes.unembedding(target.params)
-  if known.tokens is not None:
-    laws = laws[known.tokens]
-  shape = Shape.of([text[i] for i in kept], settings.depth)
-  roots = settings.roots or (ROOTS if settings.draft_kind == "dspark" else 0)
-  steps = settings.steps
-  digest = hashlib.sha256(disk.to_bytes(about)).hexdigest()[:8]
-  name = f"{out.name}-{digest}"
-  with contextlib.ExitStack() as resources:
-    remedy = "wait for it, or give --out another name"
-    disk.lock(folder, resources, f"{name}.lock", remedy)
-    trained = training.train(
-      functools.partial(learning.loss, draft.module, shape, roots, heat),
-      draft.trained,
-      step_key,
-      functools.partial(
-        data.step_rows, corpus, kept, settings.rows, settings.seed, shape.T
-      ),
-      training.ramp(
-        steps, steps * 6 // 10, settings.rate, max(1, min(50, steps // 10))
-      ),
-      steps,
-      folder / f"{name}.npz",
-      (laws.astype("float32"), draft.borrowed),
-      save_every=SAVE,
-      say=tell,
-    )
-  scores = score(trained)
-  drafts.save(out, draft._replace(trained=trained))
-  disk.write_atomic(out / "README.md", _card(about, scores))
-  return scores
+  return report
 
 
 def _card(about: dict, scores: Scores) -> str:
-  """Returns what is written beside a draft: how good it is."""
+  """Returns the README of a draft."""
   draft_kind = about["training"]["draft_kind"]
   return f"""# A draft for {about["target"]}
 
@@ -224,7 +263,7 @@ on ({scores.tokens} tokens):
 
 
 def frequent(text, count: int, config) -> np.ndarray | None:
-  """Returns the tokens that are most frequent in answers, in order."""
+  """Returns the most frequent tokens of the answers, sorted; None: all."""
   if not 0 < count < config.vocab_size:
     return None
   seen = collections.Counter(token for x in text for token in x.answer)
@@ -235,10 +274,10 @@ def frequent(text, count: int, config) -> np.ndarray | None:
 def _split(
   text: Sequence[Conversation], settings: Training
 ) -> tuple[list[Conversation], list[int]]:
-  """Returns what is held out, and the numbers of what is trained on."""
+  """Returns the held-out conversations, and the numbers of the others."""
   fits = [i for i, x in enumerate(text) if len(x.tokens) <= settings.length]
   held = [text[i] for i in fits[: settings.held_out]]
-  # Prompts of a file are asked again and again.
+  # A file's prompts repeat, and a held-out prompt must not be trained on.
   asked = {x.prompt for x in held}
   kept = [i for i in fits if text[i].prompt not in asked]
   if not kept:

@@ -1,4 +1,4 @@
-"""Drafts to be trained: made from their target, and written as checkpoints."""
+"""Drafts for training: initialised from their target, saved as checkpoints."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from tv_jax.models import (
 from tv_jax.models.config import Block
 
 
-class Kind(NamedTuple):
-  """A kind of drafts that are made."""
+class DraftRecipe(NamedTuple):
+  """How a kind of draft is initialised."""
 
   module: Callable[[Config], Any]
-  # Which of the target's layers it begins with: 0 is the first, -1 the last.
+  # The target's layers that initialise it: 0 is the first, -1 the last.
   layers: tuple[int, ...]
-  # How many outputs of the target's layers it reads, as published ones do.
+  # Number of the target's layers whose outputs it reads, as published.
   reads: int = 0
-  families: Collection[str] = ()  # of targets; none: any
+  families: Collection[str] = ()  # supported targets; empty: all
 
 
 KINDS = {
-  "independent": Kind(decoder.Decoder, (0, -1)),
-  "eagle": Kind(
+  "independent": DraftRecipe(decoder.Decoder, (0, -1)),
+  "eagle": DraftRecipe(
     lambda config: eagle.Eagle(config, True), (-1,), 0, eagle.FAMILIES
   ),
-  "eagle3": Kind(eagle3.Eagle3, (-1,), 3, eagle3.LAYOUTS),
-  "dspark": Kind(dspark.DSpark, (-2, -1), 5),
+  "eagle3": DraftRecipe(eagle3.Eagle3, (-1,), 3, eagle3.LAYOUTS),
+  "dspark": DraftRecipe(dspark.DSpark, (-2, -1), 5),
 }
 
 
@@ -49,22 +49,22 @@ class Trainee(NamedTuple):
   """A draft in training."""
 
   module: Any
-  trained: dict  # parameters
-  borrowed: dict  # those that are not trained; but for EAGLE-3 the target's
+  trained: dict  # parameters that are trained
+  borrowed: dict  # parameters that are not: the target's, but for EAGLE-3
 
   @property
   def params(self) -> dict:
-    """Returns all of its parameters."""
+    """Returns all parameters."""
     return self.trained | self.borrowed
 
 
 def check(draft_kind: str, target: Model, layers: Sequence[int]) -> None:
-  """Refuses a draft that cannot be made.
+  """Raises ValueError for a draft that cannot be made.
 
   Args:
     draft_kind: One of `KINDS`.
     target: Its target.
-    layers: Those of the target that it begins with.
+    layers: The target's layers that initialise it.
   """
   checks.one_of(KINDS)(draft_kind, "draft_kind")
   if families := KINDS[draft_kind].families:
@@ -77,16 +77,16 @@ def check(draft_kind: str, target: Model, layers: Sequence[int]) -> None:
 
 
 def read_by(draft_kind: str, target: Config) -> tuple[int, ...]:
-  """Returns the target's layers whose outputs a draft that is made reads.
+  """Returns the target's layers whose outputs a draft reads.
 
-  They are spread evenly, as those of published drafts are, from the second on;
-  the highest is what the target's last layer reads, so that a draft which
-  begins with that layer can begin with what it is used to.
+  They are evenly spaced from the second layer on, as in published drafts. The
+  highest is the input of the target's last layer, so that a draft initialised
+  with that layer starts from the input that the layer expects.
   """
   count, last = KINDS[draft_kind].reads, target.num_hidden_layers - 2
   places = np.linspace(min(1, last), last, count).round()
   layers = sorted({int(x) for x in places})
-  if draft_kind == "eagle3" and len(layers) < 2:  # it has two at least
+  if draft_kind == "eagle3" and len(layers) < 2:  # it reads at least two
     layers = [decoder.INPUT, *layers]
   return tuple(layers)
 
@@ -100,16 +100,16 @@ def make(
   depth: int = 4,
   rank: int = 0,
 ) -> Trainee:
-  """Makes a draft that begins as a part of its target.
+  """Makes a draft that is initialised with layers of its target.
 
   Args:
     draft_kind: One of `KINDS`.
     target: Its target.
-    key: For what is random.
-    layers: Of the target, which it begins with; none: those of `KINDS`.
-    known: The tokens that it knows; None: all.
-    depth: Of a draft of one pass, the levels that it can draft.
-    rank: Of the Markov head of such a draft; 0: it has none.
+    key: Random key of the other parameters.
+    layers: The target's layers that initialise it; empty: those of `KINDS`.
+    known: Tokens that the draft knows; None: all.
+    depth: Block size of a draft of one pass.
+    rank: Rank of the Markov head of a draft of one pass; 0: no head.
   """
   theirs, count = target.params, target.config.num_hidden_layers
   if not layers:
@@ -138,7 +138,7 @@ def make(
     ends = (*config.eos_token_id, config.vocab_size - 1)
     block = Block(
       size=depth,
-      mask=ends[0],  # nothing is drafted behind an end
+      mask=ends[0],  # an end token: nothing is drafted after it
       rank=rank,
       head="vanilla" if rank else None,
       confidence=rank > 0,
@@ -151,9 +151,9 @@ def make(
 
 
 def _head(key, config: Config, layer: dict) -> dict:
-  """Makes a head's parameters: it begins by passing the feature on.
+  """Makes the parameters of an EAGLE-1 head, which outputs its input feature.
 
-  Its layer is the target's; what it adds to the feature is 0 yet.
+  Its layer is the target's, with output projections of 0.
   """
   E = config.hidden_size
   rest = _normed(layer)
@@ -166,7 +166,7 @@ def _head(key, config: Config, layer: dict) -> dict:
 
 
 def _head3(key, config: Config, layer: dict) -> dict:
-  """Makes an EAGLE-3 head's: the layer does not see the token yet."""
+  """Makes the parameters of an EAGLE-3 head, which ignores the token."""
   rest = _normed(layer)
   del rest["attention_norm"]
   kernel = rest["qkv"]["kernel"]
@@ -181,10 +181,10 @@ def _head3(key, config: Config, layer: dict) -> dict:
 
 
 def _in_one_pass(key, config: Config, layers: list, embedding) -> dict:
-  """Makes a DSpark draft's: its Markov head says nothing yet.
+  """Makes the parameters of a DSpark draft, whose Markov head outputs 0.
 
-  What the head reads of a token is its embedding, turned at random to few
-  numbers: so tokens that the text seldom has begin beside their like.
+  The head reads a random projection of the token's embedding, so that a token
+  that is rare in the text is treated like tokens with similar embeddings.
   """
   E, block = config.hidden_size, dspark.block_of(config)
   keys = jax.random.split(key, 2)
@@ -207,7 +207,7 @@ def _in_one_pass(key, config: Config, layers: list, embedding) -> dict:
 
 
 def _passing(key, config: Config) -> dict:
-  """Makes a fusing product: the last of what it reads, and a tenth of noise."""
+  """Makes a projection to the last layer's output plus a little noise."""
   E = config.hidden_size
   J = E * len(config.target_layers)
   noise = 0.1 * J**-0.5 * jax.random.normal(key, (E, J))
@@ -215,10 +215,9 @@ def _passing(key, config: Config) -> dict:
 
 
 def _normed(layer: dict) -> dict:
-  """Returns a layer whose attention's norm has its scale in the next product.
+  """Moves the scale of a layer's attention norm into the next kernel.
 
-  A draft's layer reads something else than the target's, normed without a
-  scale.
+  The input of a draft's layer is normed without a scale.
   """
   scale = layer["attention_norm"]["scale"]
   kernel = layer["qkv"]["kernel"] * scale[None]
@@ -229,13 +228,13 @@ def _normed(layer: dict) -> dict:
 
 
 def _heads_normed(layer: dict, config: Config) -> dict:
-  """Returns a layer of Qwen3's with about the attention of a Llama's.
+  """Adds Qwen3's norms of queries and keys to a Llama layer.
 
-  Norms of queries and keys begin as large as these are, of normed input whose
-  channels have nothing to do with each other.
+  The norms' scales are the root mean squares that queries and keys have for
+  normed inputs with independent channels.
   """
   kernel = layer["qkv"]["kernel"]
-  layer = layer | {"qkv": {"kernel": kernel}}  # Qwen3's has no bias
+  layer = layer | {"qkv": {"kernel": kernel}}  # Qwen3 has no bias
   if "head_norms" in layer:
     return layer
   G, C = config.num_key_value_heads, config.head_dim
@@ -249,10 +248,10 @@ def _heads_normed(layer: dict, config: Config) -> dict:
 
 
 def save(directory, draft: Trainee) -> None:
-  """Writes a draft as a checkpoint; `load` takes it as its target's draft."""
+  """Saves a draft as a checkpoint for `tv_jax.load`."""
   module = draft.module
   kept = {"place"}
-  if isinstance(module, eagle3.Eagle3):  # whose unembedding is its own
+  if isinstance(module, eagle3.Eagle3):  # it has its own unembedding
     kept |= {*decoder.OF_TARGET}
   taken = {name: x for name, x in draft.borrowed.items() if name in kept}
   params = jax.tree.map(
@@ -268,10 +267,10 @@ def save(directory, draft: Trainee) -> None:
 
 
 def _wide(params):
-  """Returns weights in float32; whole numbers stay."""
+  """Copies parameters to float32; integers keep their type."""
 
   def wide(x):
-    # A copy: training gives its buffers away.
+    # A copy, because training donates its buffers.
     return x if x.dtype == jnp.int32 else jnp.array(x, jnp.float32)
 
   return jax.tree.map(wide, params)

@@ -1,4 +1,4 @@
-"""The loss of a step of training: of some conversations, from their roots.
+"""The training loss of a batch of conversations.
 
 Axes: B rows, T tokens, W roots of a row, D levels, E embedding, U tokens that
 the draft knows.
@@ -14,57 +14,62 @@ from tv_jax.distill.chances import along, overlap
 from tv_jax.distill.data import Rows, Shape
 from tv_jax.models import products
 
-# So much is added of what teaches a draft to say how sure it is.
-_SURE = 0.1
+# Weight of the loss of the confidence.
+_CONFIDENCE = 0.1
 
 
 def loss(
   module,
   shape: Shape,
   roots: int,
-  heat: float,
-  laws: jax.Array,
+  temperature: float,
+  unembedding: jax.Array,
   borrowed: dict,
   trained,
   key,
   rows: Rows,
 ) -> tuple[jax.Array, dict]:
-  """Returns the loss of some conversations, and nothing more to log.
+  """Returns the loss and no other values to log.
 
-  It is KL(p, q) up to what does not depend on q, summed over the levels.
+  The loss is the cross-entropy of q to p: KL(p, q) plus a constant, averaged
+  over roots and summed over levels.
 
   Args:
-    module: The draft's.
-    shape: Of the conversations.
-    roots: So many of a row's are taken, drawn anew; 0: all.
-    heat: The temperature of the laws.
-    laws: [U, E] the target's unembedding, of the tokens that the draft knows.
-    borrowed: Parameters that stay.
+    module: The draft's module.
+    shape: Padded sizes of the conversations.
+    roots: Number of random roots of each row; 0: all.
+    temperature: Temperature of the target and the draft.
+    unembedding: [U, E] the target's unembedding of the tokens that the draft
+      knows.
+    borrowed: Parameters that are not trained.
     trained: Parameters that are trained.
-    key: For which roots are taken.
-    rows: The conversations, as `Corpus.rows` returns them.
+    key: Random key that chooses the roots.
+    rows: The conversations, from `Corpus.rows`.
   """
   params, width = trained | borrowed, shape.W + shape.D - 1
   features = jnp.asarray(rows.features, jnp.float32)
-  log_p = products.logits(passes.window(features, rows.first, width), laws)
-  log_p /= heat
+  log_p = products.logits(
+    passes.window(features, rows.first, width), unembedding
+  )
+  log_p /= temperature
   log_p -= passes.window(rows.normaliser, rows.first, width)[..., None]
   places = choose_roots(roots or shape.W, shape.W, rows, key)
   count = jnp.sum(places < rows.end[:, None], dtype=jnp.float32)
   total = jnp.zeros([])
-  for step in along(module, params, rows, places, shape.D, log_p, heat):
+  for step in along(module, params, rows, places, shape.D, log_p, temperature):
     value = -jnp.sum(jnp.exp(step.log_p) * step.log_q, axis=-1)
-    if step.sure is not None:
-      value += _SURE * unsure(step.sure, overlap(step.log_p, step.log_q))
+    if step.confidence is not None:
+      accepted = overlap(step.log_p, step.log_q)
+      value += _CONFIDENCE * confidence_loss(step.confidence, accepted)
     inside = step.place < rows.end[:, None]
     total += jnp.sum(jnp.where(inside, value, 0)) / count
   return total, {}
 
 
 def choose_roots(most: int, W: int, rows: Rows, key) -> jax.Array:
-  """Returns the roots [B, W] of each row, or so many of them at random.
+  """Returns all roots of each row [B, W], or `most` random ones.
 
-  Those that are behind the row's end come last.
+  Roots after a row's end come last.
   """
   first = jnp.asarray(rows.first)[:, None]
   place = first + jnp.arange(W, dtype=jnp.int32)[None]
@@ -76,8 +81,8 @@ def choose_roots(most: int, W: int, rows: Rows, key) -> jax.Array:
   return first + which.astype(jnp.int32)
 
 
-def unsure(sure: jax.Array, accepted: jax.Array) -> jax.Array:
-  """Returns the cross-entropy to the chance that a token is accepted."""
+def confidence_loss(confidence: jax.Array, accepted: jax.Array) -> jax.Array:
+  """Returns the cross-entropy to the probability that a token is accepted."""
   accepted = jax.lax.stop_gradient(accepted)
-  sure = jnp.clip(sure, 1e-6, 1 - 1e-6)
-  return -(accepted * jnp.log(sure) + (1 - accepted) * jnp.log1p(-sure))
+  x = jnp.clip(confidence, 1e-6, 1 - 1e-6)
+  return -(accepted * jnp.log(x) + (1 - accepted) * jnp.log1p(-x))

@@ -1,13 +1,13 @@
-"""How long chains of a draft are, from the target's own text alone.
+"""The expected acceptance lengths of a draft's chains on the target's own text.
 
-chances.py has what becomes of a cycle that begins at a place of the text. What
-comes after a cycle has the target's law, whatever was accepted: so given its
-text a run goes from place to place with just these chances, and how often it
-begins a cycle at each needs no sampling. (Easy places, which long cycles skip,
-count less than hard ones. A mean over all places would be too long.)
+chances.py gives the acceptance probabilities of a cycle that begins at a place
+of the text. Whatever a cycle accepts, the text after it has the target's
+distribution. Given the text, a run therefore moves from place to place with
+these probabilities, and the expected number of cycles that begin at each place
+can be computed without sampling. (A plain mean over all places would be too
+long: it gives the easy places, which long cycles skip, too much weight.)
 
-Axes: B rows, T tokens, W roots of a row, D levels, E embedding, J what a draft
-reads of a token.
+Axes: B rows, T tokens, W roots of a row, D levels.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import Estimate
 from tv_jax.runs import metrics
 
-# Levels of the longest chain, where nothing else is said.
+# Default depth of the longest chain.
 LONGEST = 8
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Scores:
-  """Expected acceptance lengths of chains; item d is of depth d + 1.
+  """Expected acceptance lengths; item d is for chains of depth d + 1.
 
   Attributes:
-    lengths: By rule.
-    gain: Of the traversal over token-level verification, in percent; on a chain
-      block verification is the traversal.
-    tokens: How many tokens of answers were scored.
-    cycles: By rule: how many cycles a run is expected to take for each answer.
+    lengths: Expected lengths by rule.
+    gain: Gain of the traversal over token-level verification, in percent. On a
+      chain, block verification equals the traversal.
+    tokens: Number of tokens of the answers.
+    cycles: Expected number of cycles for each answer, by rule.
   """
 
   lengths: dict[str, list[Estimate]]
@@ -53,10 +53,10 @@ class Scores:
   cycles: dict[str, list[np.ndarray]]
 
   def over(self, other: Scores, rule: str) -> list[Estimate]:
-    """Returns by how many percent its chains are longer than another draft's.
+    """Returns the gain in length over another draft, in percent.
 
     Args:
-      other: Of the same text: conversations are compared one by one.
+      other: Scores on the same text, which are compared answer by answer.
       rule: One of `RULES`.
     """
     return [
@@ -88,15 +88,16 @@ def score(
 
   Args:
     pair: The draft and the target.
-    text: What the target wrote at this temperature, with all of its tokens.
-    depth: Of the longest chain; by default `LONGEST`, or of a draft of one pass
-      as many levels as it has.
-    temperature: The target's.
-    draft_temperature: The draft's; by default the same, but 0.1 at least.
+    text: Conversations that the target sampled at this temperature.
+    depth: Depth of the longest chain; by default `LONGEST`, or the block size
+      of a draft of one pass.
+    temperature: Temperature of the target.
+    draft_temperature: Temperature of the draft; by default the target's, but at
+      least 0.1.
     rows: Conversations that are processed together.
 
   Returns:
-    The lengths of chains of each depth up to that one.
+    The expected lengths for each depth.
   """
   if pair.draft is None:
     raise ValueError("the pair has no draft to score")
@@ -113,14 +114,16 @@ def score(
   sampled(draft_temperature, "draft_temperature")
   text = usable(text, target.config.vocab_size)
   shape, chances = Shape.of(text, depth), []
-  heat = jnp.array([temperature, draft_temperature], jnp.float32)
+  temperatures = jnp.array([temperature, draft_temperature], jnp.float32)
   for start in range(0, len(text), rows):
     part = Rows.of(text[start : start + rows], shape.T)
     features, read = passes.of_target(
       target, draft.config.target_layers, part.tokens
     )
     part = part._replace(features=features, read=read)
-    each = measure(draft.module, target.params, draft.params, part, heat, shape)
+    each = measure(
+      draft.module, target.params, draft.params, part, temperatures, shape
+    )
     each = np.asarray(each, np.float64)
     sizes = part.end - part.first
     chances += [x[..., :size] for x, size in zip(each, sizes, strict=True)]
@@ -129,29 +132,38 @@ def score(
 
 @functools.partial(jax.jit, static_argnums=(0, 5))
 def measure(
-  module, target: dict, params: dict, rows: Rows, heat: jax.Array, shape: Shape
+  module,
+  target: dict,
+  params: dict,
+  rows: Rows,
+  temperatures: jax.Array,
+  shape: Shape,
 ) -> jax.Array:
-  """Returns the chances [B, 2, 2, D, W] of each conversation.
+  """Returns acceptance probabilities [B, 2, 2, D, W].
 
-  By rule; of the text itself, and with the last token averaged. Item d is of
-  at least d + 1 accepted tokens. What is behind a conversation's last root
-  means nothing.
+  The axes after B are the rule; the text's own token or the averaged last
+  token; the number of accepted tokens, at least d + 1; and the root. Values
+  after a conversation's last root are meaningless.
 
   Args:
-    module: The draft's.
-    target: The target's parameters, of which the unembedding is used.
-    params: The draft's.
+    module: The draft's module.
+    target: The target's parameters; only the unembedding is read.
+    params: The draft's parameters.
     rows: The conversations, with features.
-    heat: [2] the temperatures of target and draft.
-    shape: Of the rows.
+    temperatures: [2] temperatures of target and draft.
+    shape: Padded sizes of the rows.
   """
   roots = jnp.asarray(rows.first)[:, None] + jnp.arange(shape.W)[None]
   features = jnp.asarray(rows.features, module.config.dtype)
   features = passes.window(features, rows.first, shape.W + shape.D - 1)
-  log_p = jax.nn.log_softmax(passes.logits(target, features) / heat[0], axis=-1)
+  log_p = jax.nn.log_softmax(
+    passes.logits(target, features) / temperatures[0], axis=-1
+  )
   log_p = Known.of(params, module.config).columns(log_p)
   chances = []
-  for step in along(module, params, rows, roots, shape.D, log_p, heat[1]):
+  for step in along(
+    module, params, rows, roots, shape.D, log_p, temperatures[1]
+  ):
     pairs = [  # [B, 2, W] of each rule
       jnp.stack(
         [
@@ -167,7 +179,7 @@ def measure(
 
 
 def summary(chances: Sequence[np.ndarray]) -> Scores:
-  """Estimates lengths from what `measure` returned of each conversation."""
+  """Estimates lengths from the output of `measure` for each conversation."""
   D = chances[0].shape[2]
   if (longest := max(x.shape[-1] for x in chances)) < D:
     raise ValueError(
@@ -180,22 +192,22 @@ def summary(chances: Sequence[np.ndarray]) -> Scores:
     parts = [
       _length([x[i, :, :depth] for x in chances]) for i in range(len(RULES))
     ]
-    for rule, (mean, pull, begun) in zip(RULES, parts, strict=True):
-      lengths[rule].append(_estimate(mean, pull))
+    for rule, (mean, influence, begun) in zip(RULES, parts, strict=True):
+      lengths[rule].append(_estimate(mean, influence))
       cycles[rule].append(begun)
-    (base, base_pull, _), (mean, pull, _) = parts
+    (base, base_influence, _), (mean, influence, _) = parts
     share = mean / base
-    pull = 100 * (pull - share * base_pull) / base
-    gains.append(_estimate(100 * (share - 1), pull))
+    influence = 100 * (influence - share * base_influence) / base
+    gains.append(_estimate(100 * (share - 1), influence))
   tokens = sum(x.shape[-1] for x in chances)
   return Scores(lengths=lengths, gain=gains, tokens=tokens, cycles=cycles)
 
 
 def visits(chances: np.ndarray) -> np.ndarray:
-  """Returns how often a run begins a cycle at each root, given its text.
+  """Returns the probability that a run begins a cycle at each root.
 
   Args:
-    chances: [D, roots] that at least d + 1 drafted tokens are accepted.
+    chances: [D, roots] probability that at least d + 1 tokens are accepted.
   """
   D, roots = chances.shape
   ends = np.ones((1, roots)), chances, np.zeros((1, roots))
@@ -209,12 +221,11 @@ def visits(chances: np.ndarray) -> np.ndarray:
 
 
 def _length(chances: list) -> tuple[float, np.ndarray, np.ndarray]:
-  """Returns the mean length, and of each conversation its pull and its cycles.
+  """Returns the mean length, each conversation's influence, and its cycles.
 
-  The pull is what it adds to the error.
-
-  Of the last roots no text tells the deeper levels: each level's mean is over
-  the roots that have it.
+  The influence is a conversation's contribution to the mean's error. The text
+  ends below the last roots, so each level's mean is over the roots that have
+  this level.
   """
   D = chances[0].shape[1]
   weights, sums = np.zeros((2, len(chances), D))
@@ -227,11 +238,11 @@ def _length(chances: list) -> tuple[float, np.ndarray, np.ndarray]:
       weights[i, level] = begun[:count].sum()
       sums[i, level] = begun[:count] @ averaged[level, :count]
   means = sums.sum(0) / weights.sum(0)
-  pull = ((sums - weights * means) / weights.sum(0)).sum(1)
-  return 1 + means.sum(), pull, cycles
+  influence = ((sums - weights * means) / weights.sum(0)).sum(1)
+  return 1 + means.sum(), influence, cycles
 
 
-def _estimate(mean: float, pull: np.ndarray) -> Estimate:
-  n = len(pull)
-  error = (n / (n - 1) * np.sum(pull**2)) ** 0.5 if n > 1 else float("nan")
+def _estimate(mean: float, influence: np.ndarray) -> Estimate:
+  n = len(influence)
+  error = (n / (n - 1) * np.sum(influence**2)) ** 0.5 if n > 1 else float("nan")
   return Estimate(mean=float(mean), error=float(error), n=n)

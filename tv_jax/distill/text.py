@@ -1,7 +1,7 @@
-"""Text that the target writes, kept on disk: what drafts are trained on.
+"""Training text that the target writes, kept on disk.
 
-An instruct model that is given its template up to the user's turn writes what
-a user might ask (Xu et al. 2024, arXiv:2406.08464); then it answers that.
+An instruct model that reads its chat template up to the user's turn writes a
+plausible question (Xu et al. 2024, arXiv:2406.08464). Then it answers it.
 Conversation i depends on the seed and on i alone.
 """
 
@@ -21,18 +21,21 @@ from tv_jax.engine.pair import Pair
 from tv_jax.models import templates
 from tv_jax.runs import sources, store
 
+# A progress callback: what is being done, how much is done, and the total.
+Progress = Callable[[str, int, int], None]
+
 FILE, ABOUT = "text.jsonl", "text.json"
-# Conversations that are written together, and that a killed run loses.
+# Conversations that are appended to the file together.
 BLOCK = 96
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Conversation:
-  """What is trained on: a line of a text's file.
+  """A prompt and its answer: one line of a text file.
 
   Attributes:
-    prompt: The tokens up to where the answer begins.
-    answer: The tokens of the answer, an end token among them.
+    prompt: Token ids up to the beginning of the answer.
+    answer: Token ids of the answer, with its end token.
   """
 
   prompt: tuple[int, ...]
@@ -40,26 +43,30 @@ class Conversation:
 
   @property
   def tokens(self) -> tuple[int, ...]:
-    """Returns all of its tokens."""
+    """Returns all token ids."""
     return (*self.prompt, *self.answer)
 
 
+def silent(text: str, done: int, total: int) -> None:
+  """Ignores the progress."""
+
+
 def option(default, meaning: str) -> Any:
-  """Makes a field that is a flag of the command as well."""
+  """Makes a field that is also a flag of the command."""
   return dataclasses.field(default=default, metadata={"help": meaning})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Writing:
-  """How text is written; another one is other text."""
+  """How the target writes text."""
 
-  conversations: int = option(4096, "How many the target writes.")
-  temperature: float = option(1.0, "At which it writes; above 0.")
+  conversations: int = option(4096, "Number of conversations.")
+  temperature: float = option(1.0, "Sampling temperature, above 0.")
   question_tokens: int = option(
-    96, "Most tokens of a question, where the target asks."
+    96, "Maximum number of tokens of a question by the target."
   )
-  answer_tokens: int = option(192, "Most tokens of an answer.")
-  seed: int = option(0, "Of all random draws.")
+  answer_tokens: int = option(192, "Maximum number of tokens of an answer.")
+  seed: int = option(0, "Seed of all random draws.")
   template: str = option("chat", "How turns become tokens, as in configs.")
 
 
@@ -70,25 +77,24 @@ def write(
   prompts: Sequence[Sequence[str]] | None = None,
   *,
   batch_size: int = 48,
-  say: Callable[[str, int, int], None] = lambda *_: None,
+  progress: Progress = silent,
 ) -> list[Conversation]:
-  """Writes conversations, or goes on where a run was stopped.
+  """Writes conversations, or continues an interrupted run.
 
   Args:
-    pair: The target; a draft is not used.
-    folder: Where the text is kept.
-    writing: What text.
-    prompts: Turns of the user to answer, again and again; None: the target
-      asks as well.
+    pair: The target; its draft is ignored.
+    folder: Folder of the text.
+    writing: How the target writes.
+    prompts: User turns to answer, in rotation; None: the target also writes the
+      questions.
     batch_size: Rows that are decoded together.
-    say: Is told what is done, how many conversations there are, and of how
-      many.
+    progress: Called with the number of conversations so far.
 
   Returns:
-    All of them.
+    All conversations.
   """
   about = {**dataclasses.asdict(writing), **about_target(pair)}
-  del about["conversations"]  # more of them can be written later
+  del about["conversations"]  # a later run may add more
   about["prompts"] = "the target's own"
   if prompts is not None:
     about["prompts"] = hashlib.sha256(repr(prompts).encode()).hexdigest()[:8]
@@ -99,10 +105,10 @@ def write(
     check_same(folder / ABOUT, about, "--data")
     if path.exists():
       whole = path.read_bytes().rfind(b"\n") + 1
-      os.truncate(path, whole)  # half a line is cut off
+      os.truncate(path, whole)  # drop a line that was cut short by a kill
       text = read(path)[:count]
     for start in range(len(text), count, BLOCK):
-      say("writing text", start, count)
+      progress("writing text", start, count)
       numbers = range(start, min(start + BLOCK, count))
       block = _block(pair, writing, prompts, numbers, batch_size)
       lines = [disk.to_bytes(dataclasses.asdict(x)) for x in block]
@@ -111,12 +117,12 @@ def write(
         file.flush()
         os.fsync(file.fileno())
       text += block
-    say("writing text", len(text), count)
+    progress("writing text", len(text), count)
   return text
 
 
 def read(path: pathlib.Path) -> list[Conversation]:
-  """Reads the text in a folder, or in a file of such lines."""
+  """Reads the conversations of a folder or of a file."""
   path = path / FILE if path.is_dir() else path
   tokens, text = checks.list_of(checks.integer()), []
   check = checks.fields({"prompt": tokens, "answer": tokens})
@@ -126,7 +132,7 @@ def read(path: pathlib.Path) -> list[Conversation]:
 
 
 def _block(pair, writing, prompts, numbers, batch_size) -> list[Conversation]:
-  """Writes the conversations of these numbers."""
+  """Generates the conversations of these numbers."""
   tokenizer = pair.tokenizer
 
   def decode(asked, items, limit):
@@ -142,7 +148,7 @@ def _block(pair, writing, prompts, numbers, batch_size) -> list[Conversation]:
       progress=False,
     ).tokens
 
-  # A number for a question, another one for its answer.
+  # Even items are questions, odd items are their answers.
   items = [2 * i for i in numbers]
   if prompts is None:
     begin = templates.before_user(tokenizer)
@@ -161,7 +167,7 @@ def _block(pair, writing, prompts, numbers, batch_size) -> list[Conversation]:
 
 
 def about_target(pair: Pair) -> dict:
-  """Returns what names a target, and the digests of its files."""
+  """Returns the target's name and the digests of its files."""
   return {
     "target": reading.name_of(pair.target.source),
     "files": sources.of_model("target", str(pair.path), pair.revision),
@@ -170,12 +176,12 @@ def about_target(pair: Pair) -> dict:
 
 
 def check_same(path: pathlib.Path, about: dict, flag: str) -> None:
-  """Refuses to go on with what was begun in another way.
+  """Raises ValueError if a folder was begun with other settings.
 
   Args:
-    path: Where the way is kept; it is written if it is not there.
-    about: The way, in JSON.
-    flag: Of the folder.
+    path: File of the settings; it is written if it does not exist.
+    about: The settings.
+    flag: The flag that names the folder, for the error.
   """
   about = disk.round_trip(about)
   if not path.exists():

@@ -1,4 +1,4 @@
-"""Steps of training, and checkpoints from which a killed run goes on."""
+"""The training loop, with checkpoints that a killed run continues from."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from optax.contrib import MuonDimensionNumbers
 
 from tv_jax.edge import disk
 
-# Products whose kernels [out, in] are Muon's.
+# Modules whose kernels [out, in] Muon updates.
 PRODUCTS = frozenset({"qkv", "out", "gate_up", "down", "fc"})
 
 
 def _dimensions(path, leaf) -> MuonDimensionNumbers | None:
-  """Returns the axes of a kernel; None of what is AdamW's."""
+  """Returns the axes of a kernel for Muon; None: AdamW updates the leaf."""
   del leaf
   *_, product, name = ("", *(entry.key for entry in path))
   if name == "kernel" and product in PRODUCTS:
@@ -29,14 +29,16 @@ def _dimensions(path, leaf) -> MuonDimensionNumbers | None:
   return None
 
 
-def ramp(steps: int, decay: int, rate: float, warmup: int) -> optax.Schedule:
-  """Returns a rate that goes up, along and down to 0, all straight.
+def schedule(
+  steps: int, decay: int, rate: float, warmup: int
+) -> optax.Schedule:
+  """Returns a learning rate with linear warm-up and linear decay to 0.
 
   Args:
-    steps: In all.
-    decay: The last so many of them, in which the rate falls.
-    rate: The highest.
-    warmup: The first so many, in which it rises.
+    steps: Total number of steps.
+    decay: Number of steps of the decay, at the end.
+    rate: Peak learning rate.
+    warmup: Number of steps of the warm-up.
   """
   parts = [
     optax.linear_schedule(0.0, rate, warmup),
@@ -47,13 +49,13 @@ def ramp(steps: int, decay: int, rate: float, warmup: int) -> optax.Schedule:
 
 
 def optimizer(rate: optax.Schedule) -> optax.GradientTransformation:
-  """Makes Muon for the matrices inside the layers, and AdamW for all else."""
+  """Makes Muon for the kernels of the layers, and AdamW for the rest."""
   return optax.chain(
     optax.clip_by_global_norm(1.0),
     optax.contrib.muon(
       rate,
       weight_decay=0.1,
-      # Steps as long as Adam's, so that one rate serves both.
+      # Updates as large as Adam's, so that one learning rate serves both.
       consistent_rms=0.2,
       muon_weight_dimension_numbers=functools.partial(
         jax.tree_util.tree_map_with_path, _dimensions
@@ -64,7 +66,7 @@ def optimizer(rate: optax.Schedule) -> optax.GradientTransformation:
 
 @contextlib.contextmanager
 def _lenient():
-  """Lets optax's own code mix types, which strict promotion would refuse."""
+  """Allows the type promotion that optax relies on."""
   with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
     yield
 
@@ -80,31 +82,32 @@ def train(
   frozen: tuple = (),
   *,
   save_every: int = 100,
-  say: Callable[[int, int, dict, dict], None],
+  after_step: Callable[[int, int, dict, dict], None],
 ) -> dict:
-  """Trains, or continues where a run was stopped.
+  """Trains, or continues an interrupted run.
 
-  A step depends only on its number and on the state before it, so that a run
-  that was killed ends in the same weights as one that was not.
+  A step depends only on its number and on the state before it, so a run that
+  was killed ends with the same weights as one that was not.
 
   Args:
-    loss: (*frozen, params, key, rows) to (loss, {name: value to log}).
-    params: The initial parameters.
-    key: Where all random numbers of the steps come from.
-    rows: What a step reads, by its number; the first is 0.
-    rate: The learning rate, by step.
-    steps: How many there are.
+    loss: Function of (*frozen, params, key, rows) that returns (loss, values to
+      log by name).
+    params: Initial parameters.
+    key: Source of all random numbers of the steps.
+    rows: Function of a step's number, from 0, that returns its data.
+    rate: Learning rate.
+    steps: Number of steps.
     path: The checkpoint's file.
     frozen: Parameters that are not trained.
     save_every: Steps between checkpoints.
-    say: Is told after each step: its number, of how many, the parameters, and
-      the values to log.
+    after_step: Called after each step with its number, the total, the
+      parameters, and the values to log.
 
   Returns:
     The trained parameters.
   """
-  tool = optimizer(rate)
-  state = params, tool.init(params)
+  transform = optimizer(rate)
+  state = params, transform.init(params)
   leaves, structure = jax.tree.flatten(state)
   done = 0
   if path.exists():
@@ -115,20 +118,22 @@ def train(
 
   @functools.partial(jax.jit, donate_argnums=0)
   def step(state, frozen, key, rows):
-    params, memory = state
-    of = functools.partial(loss, *frozen)
-    (value, seen), slope = jax.value_and_grad(of, has_aux=True)(
-      params, key, rows
+    params, optimizer_state = state
+    gradient = jax.value_and_grad(
+      functools.partial(loss, *frozen), has_aux=True
     )
+    (value, values), gradients = gradient(params, key, rows)
     with _lenient():
-      change, memory = tool.update(slope, memory, params)
-      params = optax.apply_updates(params, change)
-    return (params, memory), {"loss": value, **seen}
+      updates, optimizer_state = transform.update(
+        gradients, optimizer_state, params
+      )
+      params = optax.apply_updates(params, updates)
+    return (params, optimizer_state), {"loss": value, **values}
 
   for number in range(done + 1, steps + 1):
     step_key = jax.random.fold_in(key, number - 1)
-    state, seen = step(state, frozen, step_key, rows(number - 1))
-    say(number, steps, state[0], seen)
+    state, values = step(state, frozen, step_key, rows(number - 1))
+    after_step(number, steps, state[0], values)
     if number % save_every == 0 or number == steps:
       with disk.whole(path) as file:
         np.savez(file, *map(np.asarray, jax.tree.leaves(state)), done=number)

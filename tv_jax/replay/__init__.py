@@ -1,7 +1,7 @@
-"""Cycles of a run, recorded once, and any verifier's expected length on them.
+"""Recorded cycles, and the expected length of any rule on them.
 
-`recording` makes them. It stands on the whole engine, which what reads and
-replays files does not need: import it as `tv_jax.record`.
+`tv_jax.record` records them. It needs the whole engine, which reading and
+replaying files does not.
 """
 
 from tv_jax.replay.cycles import Cycles, load, save

@@ -1,34 +1,32 @@
-"""Any verifier on recorded cycles: `python -m tv_jax.replay --help`."""
+"""Evaluates rules on recorded cycles: `python -m tv_jax.replay --help`."""
 
 from absl import flags
 
 from tv_jax import proposals, replay
 from tv_jax.edge import cli, names, progress, tables
-from tv_jax.replay import report
+from tv_jax.replay import comparison
 from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit, resolve
 
 _VERIFIERS = flags.DEFINE_string(
   "verifiers",
   None,
-  f"Rules to replay: {', '.join(VERIFIERS)}, or package.module:function, a"
-  f" `decide` or a `Verifier`. Default: those of {', '.join(DEFAULT)} that suit"
-  " the tree.",
+  f"Rules to replay: {', '.join(VERIFIERS)}, or package.module:function of a"
+  f" `decide` or a `Verifier`. Default: those of {', '.join(DEFAULT)} that"
+  " support the tree.",
 )
 _PROPOSALS = flags.DEFINE_string(
   "proposals",
   None,
-  "How siblings were drawn, one package.module:name, where a file names a"
-  " proposal of one's own.",
+  "The proposal, as package.module:name, if a file names one that is not built"
+  " in.",
 )
 _COINS = flags.DEFINE_integer(
   "coins",
   64,
-  "Runs on each cycle of a rule that has no stop law.",
+  "Number of runs on each cycle for a rule without a stop law.",
   lower_bound=1,
 )
-_SEED = flags.DEFINE_integer(
-  "seed", 0, "Seed of these runs' coins.", lower_bound=0
-)
+_SEED = flags.DEFINE_integer("seed", 0, "Seed of these runs.", lower_bound=0)
 
 
 def main(paths) -> None:
@@ -39,7 +37,7 @@ def main(paths) -> None:
   rules = {name: resolve(name) for name in asked or DEFAULT}
   proposal = _PROPOSALS.value
   drawn = proposals.resolve(proposal) if proposal else None
-  # All files are checked before the first is worked on.
+  # Check all files before the first is evaluated.
   files = {path: replay.load(path, drawn) for path in paths}
   for path, cycles in files.items():
     misfits = {
@@ -56,18 +54,22 @@ def main(paths) -> None:
 def _replay(path, cycles, rules):
   """Prints the table of one file."""
   lengths, by = {}, {}
-  with progress.bar(len(rules) * len(cycles)) as bar:
+  with progress.bar(len(cycles)) as bar:
     for name, rule in rules.items():
       try:
         lengths[name] = replay.expected_lengths(
-          rule, cycles, coins=_COINS.value, seed=_SEED.value, tick=bar.advance
+          rule,
+          cycles,
+          coins=_COINS.value,
+          seed=_SEED.value,
+          progress=bar.show,
         )
       except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
       by[name] = "stop law" if rule.offers else f"{_COINS.value} runs"
-  print(report.describe(path, cycles))
-  tables.show([report.table(cycles, lengths, by)])
-  if line := report.check(cycles, lengths):
+  print(comparison.describe(path, cycles))
+  tables.show([comparison.table(cycles, lengths, by)])
+  if line := comparison.check(cycles, lengths):
     print(line)
 
 

@@ -1,4 +1,4 @@
-"""Recorded cycles: drafted trees with both models' laws, in one .npz file.
+"""Recorded cycles: drafted trees with both models' distributions, in a file.
 
 Axes: C cycles, N nodes, M nodes that have children, V vocabulary.
 """
@@ -20,20 +20,20 @@ _OPTIONAL = "item", "cycle", "verifier", "temperature", "accepted", "meta"
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Cycles:
-  """What was drafted, and both models' laws on it.
+  """The drafts of some cycles, and both models' distributions.
 
   Attributes:
-    tree: Of all cycles.
+    tree: The tree of every cycle.
     proposal: How siblings were drawn.
-    tokens: [C, N] int32; the root's is ignored.
-    q: [C, M, V] float32 draft laws.
-    p: [C, M, V] float32 target laws.
-    item: [C] the prompt's number; by default each cycle is an item of its own.
-    cycle: [C] its place in the prompt's answer.
-    verifier: What ran, if anything did.
-    temperature: Of the target.
-    accepted: [C] tokens gained, if anything ran.
-    meta: Anything that JSON can say.
+    tokens: [C, N] int32 token ids; the root's is ignored.
+    q: [C, M, V] float32 draft distributions.
+    p: [C, M, V] float32 target distributions.
+    item: [C] number of the prompt; by default each cycle is an item.
+    cycle: [C] number of the cycle in the prompt's answer.
+    verifier: Name of the rule that ran, if any.
+    temperature: Temperature of the target.
+    accepted: [C] tokens gained, if a rule ran.
+    meta: Other information, as JSON.
   """
 
   tree: Tree
@@ -54,7 +54,7 @@ class Cycles:
 
 
 def save(path, cycles: Cycles) -> None:
-  """Writes a file, all of it or nothing; docs/replay.md has the layout."""
+  """Writes a file atomically; docs/replay.md describes the format."""
   arrays = {
     "parents": np.array(cycles.tree.parents, np.int32),
     "proposal": cycles.proposal.name,
@@ -68,22 +68,22 @@ def save(path, cycles: Cycles) -> None:
 
 
 def load(path, proposal: Proposal | None = None) -> Cycles:
-  """Reads and checks a file of `record`, or of another program.
+  """Reads and checks a file from `record` or from another program.
 
   Args:
     path: The file.
-    proposal: What drew the siblings, if it is no built-in: a file is data, and
-      what it names is never imported.
+    proposal: The proposal, if it is not built in: a file's name for it is never
+      imported.
 
   Raises:
-    ValueError: In one line, the file and what is wrong with it.
+    ValueError: The file is wrong; the message names the cycle and node.
   """
   with open(path, "rb") as raw:
     try:
       with np.load(raw, allow_pickle=False) as file:
         names = {*_REQUIRED, *_OPTIONAL} & {*file}
         arrays = {name: file[name] for name in names}
-    except Exception as error:  # of a damaged file it can be any
+    except Exception as error:  # a damaged file may raise anything
       raise ValueError(
         f"{path}: no .npz file, or cut short ({error})"
       ) from None
@@ -98,7 +98,7 @@ def _from_arrays(arrays: dict, proposal: Proposal | None) -> Cycles:
     raise ValueError(f"has no {' and no '.join(missing)}")
   tree = tree_lib.from_parents(arrays["parents"].tolist())
   N, M = len(tree), len(tree.inner)
-  for name in ("q", "p"):  # laws after leaves are never read
+  for name in ("q", "p"):  # rows of leaves are never read
     if arrays[name].ndim == 3 and arrays[name].shape[1] == N:
       arrays[name] = arrays[name][:, tree.inner]
   C, V = len(arrays["tokens"]), arrays["q"].shape[-1]

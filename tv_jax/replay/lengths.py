@@ -1,4 +1,4 @@
-"""What lengths rules expect of recorded cycles.
+"""Expected acceptance lengths of rules on recorded cycles.
 
 Axes: C cycles, M nodes that have children, V vocabulary.
 """
@@ -15,7 +15,7 @@ from tv_jax.engine import contract
 from tv_jax.replay.cycles import Cycles
 from tv_jax.verifiers import Decide, Verifier
 
-# Cycles of one call, at most, and about how many bytes of laws.
+# Maximum number of cycles, and of bytes of distributions, in one call.
 CHUNK, BYTES = 256, 1 << 28
 
 
@@ -25,22 +25,24 @@ def expected_lengths(
   *,
   coins: int = 64,
   seed: int = 0,
-  tick: Callable[[int], None] = lambda count: None,
+  progress: Callable[[str, int, int], None] = lambda text, done, total: None,
 ) -> np.ndarray:
-  """Returns what a rule expects to gain in each cycle, [C] float32.
+  """Returns a rule's expected length in each cycle, [C] float32.
 
-  That is by the rule's stop law, or else the mean of runs.
+  It comes from the rule's stop distribution if the rule has one, else from the
+  mean of runs.
 
   Args:
     verifier: A name, a `Verifier`, or a `decide` function.
-    cycles: The cycles.
-    coins: How often a rule without a stop law is run on each cycle.
-    seed: Of these coins.
-    tick: Called with a number of cycles when these are done.
+    cycles: The recorded cycles.
+    coins: Number of runs on each cycle for a rule without a stop distribution.
+    seed: Seed of these runs.
+    progress: Called with the rule's name, the number of finished cycles, and
+      their total.
 
   Raises:
-    ValueError: The rule is not defined for the tree or the proposal, or gives
-      what no rule should.
+    ValueError: The rule does not support the tree or the proposal, or returns
+      something that is not a decision.
   """
   rule = verifiers.resolve(verifier)
   if reason := verifiers.misfit(rule, cycles.tree, cycles.proposal):
@@ -50,7 +52,7 @@ def expected_lengths(
   size = min(CHUNK, max(1, BYTES // (8 * M * V)), len(cycles))
   key, lengths = jax.random.key(seed), []
   for start in range(0, len(cycles), size):
-    # The last chunk is filled up, so that one program serves all.
+    # The last chunk is padded, so that one compiled program serves all.
     rows = np.minimum(np.arange(start, start + size), len(cycles) - 1)
     chunk = (x[rows] for x in (cycles.tokens, cycles.q, cycles.p))
     key, coin_key = jax.random.split(key)
@@ -59,18 +61,18 @@ def expected_lengths(
     )
     count = min(size, len(cycles) - start)
     lengths.append(np.asarray(chunk_lengths)[:count])
-    tick(count)
+    progress(rule.name, start + count, len(cycles))
   return np.concatenate(lengths)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _lengths(rule, tree, proposal, coins, key, tokens, q, p):
-  """[chunk] of each cycle."""
+  """Returns the expected length of each cycle of a chunk."""
   gained = jnp.asarray(tree.depth + 1, q.dtype)
 
   def length(cycle):
     key, tokens, q, p = cycle
-    # Leaves get any law: nobody is to read it.
+    # Leaves get arbitrary distributions, which no rule reads.
     q, p = (drafting.spread(tree, laws) for laws in (q, p))
     if rule.offers:
       return rule.stop_law(tree, proposal, tokens, q, p) @ gained
@@ -83,6 +85,6 @@ def _lengths(rule, tree, proposal, coins, key, tokens, q, p):
     return jnp.mean(jax.lax.map(toss, jax.random.split(key, coins)))
 
   rows = jax.random.split(key, len(tokens)), tokens, q, p
-  if jax.default_backend() == "cpu":  # where rows need not wait for each other
+  if jax.default_backend() == "cpu":  # a vmap would lose early exits
     return jax.lax.map(length, rows)
   return jax.vmap(length)(rows)

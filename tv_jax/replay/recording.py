@@ -1,4 +1,4 @@
-"""Record: a run of `generate` that keeps what it drafted, for `replay`.
+"""A run of `generate` that records its drafts, for `replay`.
 
 Axes: B batch, N nodes, M nodes that have children, V vocabulary.
 """
@@ -18,7 +18,7 @@ from tv_jax.engine.results import Generation
 from tv_jax.replay import cycles
 from tv_jax.tree import Tree
 
-# Options that a file names, beside the tree, the rule and the proposal.
+# Options that a file records besides tree, rule and proposal.
 _OPTIONS = "draft_temperature", "draft_stop", "top_k", "top_p", "seed"
 
 
@@ -32,23 +32,23 @@ def record(
   progress: bool | None = None,
   **options,
 ) -> Generation:
-  """Generates, and keeps every cycle's tokens and laws in a file.
+  """Generates, and records every cycle's tokens and distributions in a file.
 
-  The cycles are those of `generate`, to the token; but they are run one by
-  one from here, so its speed is no measure of anything.
+  The tokens are those of `generate`. The host starts every cycle, so the speed
+  is not that of `generate`.
 
   Args:
-    pair: Of `tv_jax.load`.
-    prompts: As of `generate`.
-    path: The file to write, an .npz; it must not exist. After an interrupt or
-      an error it holds what was recorded until then.
-    template: As in `generate`, like all that follows.
-    items: By these, replays group the cycles.
-    progress: Whether to show a bar.
-    **options: What to do. The tree must be one that is known beforehand.
+    pair: The models, from `tv_jax.load`.
+    prompts: As in `generate`.
+    path: The .npz file to write; it must not exist. After an interrupt or an
+      error it holds the cycles so far.
+    template: As in `generate`.
+    items: As in `generate`; replays group the cycles by item.
+    progress: Whether to show a progress bar.
+    **options: Other options of `generate`. The tree must be a fixed one.
 
   Returns:
-    What `generate` returns.
+    The result of `generate`.
 
   Raises:
     ValueError: An option, a prompt or the path is wrong; nothing was compiled.
@@ -86,15 +86,15 @@ def record(
 
 
 class Recording:
-  """Runs cycles one by one, and has those so far on the host."""
+  """Runs cycles one by one and collects them on the host."""
 
   def __init__(self, config: DecodeConfig):
-    """Has recorded nothing yet."""
+    """Starts with no cycles."""
     self.config, self.left_out = config, 0
     self.kept: list[dict[str, np.ndarray]] = []
 
   def step(self, batch: Batch) -> None:
-    """Runs a cycle of a batch, and keeps it."""
+    """Runs one cycle of a batch and records it."""
     active = ~np.asarray(batch.state.done)
     numbers = np.asarray(batch.state.records.cycles)
     drafted, p = batch.step()
@@ -107,13 +107,13 @@ class Recording:
     }
     arrays = jax.device_get(arrays)
     accepted = arrays["accepted"]
-    # A row that is done says nothing.
+    # Finished rows are dropped below; clip their index.
     places = np.minimum(numbers, accepted.shape[1] - 1)
     arrays["accepted"] = accepted[np.arange(len(places)), places]
     self.keep(active, arrays | {"item": batch.items, "cycle": numbers})
 
   def keep(self, active: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
-    """Takes the active rows of a cycle, but for those with a NaN."""
+    """Records the active rows of a cycle that have no NaN."""
     rows = active.copy()
     for name in ("q", "p"):
       rows &= np.isfinite(arrays[name]).all((1, 2))
@@ -122,7 +122,7 @@ class Recording:
       self.kept.append({name: array[rows] for name, array in arrays.items()})
 
   def cycles(self, meta: dict) -> cycles.Cycles:
-    """Returns those so far."""
+    """Returns the cycles so far."""
     assert isinstance(self.config.tree, Tree)
     assert self.config.proposal
     arrays = {

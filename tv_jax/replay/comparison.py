@@ -1,4 +1,4 @@
-"""The table of a replay, and the lines around it."""
+"""The table of a replay and the lines around it."""
 
 import numpy as np
 
@@ -13,9 +13,9 @@ def table(
   """Makes a table with a row for each rule.
 
   Args:
-    cycles: What they were computed on.
+    cycles: The recorded cycles.
     lengths: [C] by rule. All are compared with the rule that ran, or the first.
-    by: How each was found.
+    by: How each rule's lengths were computed.
   """
   base = cycles.verifier if cycles.verifier in lengths else next(iter(lengths))
   header = ["verifier", "expected length", f"minus {base}", "by"]
@@ -31,24 +31,28 @@ def table(
 
 
 def describe(path, cycles: Cycles) -> str:
-  """Says what the file holds, in a few lines."""
+  """Describes the file in a few lines."""
   lines = [
     f"{path}: {len(cycles)} cycles of {len(np.unique(cycles.item))}"
     f" items, {cycles.proposal.name} on {cycles.tree!r}"
   ]
   if cycles.verifier is not None:
-    heat = cycles.temperature
-    at = "" if heat is None else f" at temperature {heat:g}"
+    at = ""
+    if cycles.temperature is not None:
+      at = f" at temperature {cycles.temperature:g}"
     lines.append(f"run by {cycles.verifier}{at}")
   if not cycles.meta.get("complete", True):
-    lines.append("the run was interrupted: the file holds what it had done")
+    lines.append(
+      "the run was interrupted: the file holds the cycles until then"
+    )
   return "\n".join(lines)
 
 
 def check(cycles: Cycles, lengths: dict[str, np.ndarray]) -> str | None:
-  """Says realised minus own expected length: 0 within its error, or a bug.
+  """Returns the line with realised minus expected length of the rule that ran.
 
-  A cycle's is 0 in the mean whatever came before, so nothing is clustered.
+  A cycle's difference has mean 0 whatever came before, so the error is not
+  clustered. A difference beyond its error is a bug.
   """
   if cycles.accepted is None or cycles.verifier not in lengths:
     return None
