@@ -1,4 +1,4 @@
-"""The best tree of a pair: what nodes are worth, and which are chosen."""
+"""The best tree of a pair: the value of its nodes, and the choice."""
 
 import functools
 import itertools
@@ -73,7 +73,7 @@ def test_a_length_is_a_sum_over_nodes(name, proposal, x64):
 
 
 def apart(name, proposal):
-  """By how much a larger tree changes the worth of a smaller one's nodes."""
+  """The largest change of a node's W between a smaller and a larger tree."""
   places = [TOP, *choosing.places(LARGE, SMALL)]
   return max(
     np.abs(
@@ -96,7 +96,7 @@ def apart(name, proposal):
     keep=1,
   ),
 )
-def test_what_else_hangs_in_the_tree_changes_no_worth(name, proposal, x64):
+def test_other_nodes_of_the_tree_do_not_change_w(name, proposal, x64):
   assert apart(name, proposal) < 1e-12
 
 
@@ -123,7 +123,7 @@ def all_parts(tree):
   return found
 
 
-def faults(tree, worth, chosen, depth=None):
+def faults(tree, values, chosen, depth=None):
   """What is wrong with a choice, by brute force."""
   shallow = tree.depth <= (depth or tree.max_depth)
   for count, nodes in enumerate(chosen):
@@ -131,8 +131,8 @@ def faults(tree, worth, chosen, depth=None):
     if nodes not in parts:
       yield f"{nodes} is no tree"
       continue
-    sums = [worth[own].sum() for own in parts if shallow[own].all()]
-    if abs(worth[nodes].sum() - max(sums)) > 1e-12:
+    sums = [values[own].sum() for own in parts if shallow[own].all()]
+    if abs(values[nodes].sum() - max(sums)) > 1e-12:
       yield f"{nodes} is not best"
 
 
@@ -148,13 +148,13 @@ def faults(tree, worth, chosen, depth=None):
 def test_the_best_nodes_are_those_of_brute_force(tree):
   rng = np.random.default_rng(0)
   for _ in range(3):
-    worth = rng.normal(size=len(tree))  # in no order at all
-    chosen = choosing.best(tree, worth)
+    values = rng.normal(size=len(tree))  # in no order at all
+    chosen = choosing.best(tree, values)
     assert len(chosen) == len(tree)
-    assert [*faults(tree, worth, chosen)] == []
-    shallow = choosing.best(tree, worth, depth=2)
+    assert [*faults(tree, values, chosen)] == []
+    shallow = choosing.best(tree, values, depth=2)
     assert len(shallow) == sum(tree.depth <= 2)
-    assert [*faults(tree, worth, shallow, depth=2)] == []
+    assert [*faults(tree, values, shallow, depth=2)] == []
 
 
 # A whole run, with tiny random models.

@@ -113,7 +113,7 @@ class Step(NamedTuple):
   place: jax.Array  # [B, W] position of the token before
   log_p: jax.Array  # [B, W, U] of the target
   log_q: jax.Array  # [B, W, U] of the draft
-  confidence: jax.Array | None  # [B, W]; None: the draft has none
+  confidence: jax.Array | None  # [B, W]; None: not predicted
   before: Prefix  # the text's tokens above this level
   after: Prefix  # and with this level's token
 

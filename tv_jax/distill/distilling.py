@@ -99,7 +99,7 @@ def distill(
     prompts: User turns that the target answers; None: the target also writes
       the questions.
     text: Text to train on instead. If the target did not sample it, the
-      expected lengths are not those of a run.
+      expected lengths do not predict a run's.
     batch_size: Conversations that are written together.
     progress: Called with what is being done, how much is done, and the total.
 

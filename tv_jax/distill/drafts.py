@@ -106,7 +106,7 @@ def make(
     draft_kind: One of `KINDS`.
     target: Its target.
     key: Random key of the other parameters.
-    layers: The target's layers that initialise it; empty: those of `KINDS`.
+    layers: The target's layers that initialise it; empty: the kind's default.
     known: Tokens that the draft knows; None: all.
     depth: Block size of a draft of one pass.
     rank: Rank of the Markov head of a draft of one pass; 0: no head.
@@ -251,7 +251,9 @@ def save(directory, draft: Trainee) -> None:
   """Saves a draft as a checkpoint for `tv_jax.load`."""
   module = draft.module
   kept = {"place"}
-  if isinstance(module, eagle3.Eagle3):  # it has its own unembedding
+  if isinstance(
+    module, eagle3.Eagle3
+  ):  # its unembedding differs from the target's
     kept |= {*decoder.OF_TARGET}
   taken = {name: x for name, x in draft.borrowed.items() if name in kept}
   params = jax.tree.map(

@@ -18,7 +18,7 @@ from tv_jax.engine.results import Generation
 from tv_jax.replay import cycles
 from tv_jax.tree import Tree
 
-# Options that a file records besides tree, rule and proposal.
+# More options that a file records.
 _OPTIONS = "draft_temperature", "draft_stop", "top_k", "top_p", "seed"
 
 
@@ -34,8 +34,8 @@ def record(
 ) -> Generation:
   """Generates, and records every cycle's tokens and distributions in a file.
 
-  The tokens are those of `generate`. The host starts every cycle, so the speed
-  is not that of `generate`.
+  The tokens equal `generate`'s. It is slower, because the host starts every
+  cycle.
 
   Args:
     pair: The models, from `tv_jax.load`.
