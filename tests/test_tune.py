@@ -199,7 +199,7 @@ def test_a_pair_is_tuned(tuned):
 
 def test_what_is_written_is_read(tuned, tmp_path):
   path = tmp_path / "tree.json"
-  tuned.save(path)
+  tuned.save(str(path))
   assert tree_lib.parse(str(path)) == tuned.tree
   content = json.loads(path.read_text())
   assert content["draft_temperature"] == content["temperature"] == 1.0

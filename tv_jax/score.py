@@ -3,6 +3,7 @@
 Computes the expected acceptance lengths of chains under both rules from
 forward passes of both models over text that the target sampled. Nothing is
 decoded. If several drafts are given, each is compared with the first, answer by
+answer.
 """
 
 import pathlib
@@ -95,7 +96,7 @@ def _written(pair: pairs.Pair) -> list[distill.Conversation]:
   name = f"{_TARGET.value.strip('/').replace('/', '-')}-{writing.temperature:g}"
   with progress.bar(1) as bar:
     folder = pathlib.Path("runs", "score", name)
-    return distill.write(pair, folder, writing, progress=bar.show)
+    return distill.write(pair, folder, writing, progress=bar)
 
 
 if __name__ == "__main__":

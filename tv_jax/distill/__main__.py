@@ -99,7 +99,7 @@ def main() -> None:
       prompts=prompts,
       text=text,
       batch_size=_BATCH.value,
-      progress=bar.show,
+      progress=bar,
     )
   print(scores)
   print(f"written: {out}")

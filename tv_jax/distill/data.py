@@ -22,8 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.certify.engine import passes
-from tv_jax.distill.text import Conversation, Progress, about_target, silent
+from tv_jax.distill.text import Conversation, about_target
 from tv_jax.edge import disk
+from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine.pair import Pair
 from tv_jax.models import Model
 

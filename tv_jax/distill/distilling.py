@@ -23,8 +23,9 @@ from tv_jax.distill.chances import Known
 from tv_jax.distill.data import Shape
 from tv_jax.distill.drafts import Trainee
 from tv_jax.distill.scoring import Scores
-from tv_jax.distill.text import Conversation, Progress, Writing, option, silent
+from tv_jax.distill.text import Conversation, Writing, option
 from tv_jax.edge import checks, disk, reading
+from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine.pair import Pair
 from tv_jax.models import Model
 

@@ -12,17 +12,15 @@ import dataclasses
 import hashlib
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tv_jax.edge import checks, disk, reading
+from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine.generate import generate
 from tv_jax.engine.pair import Pair
 from tv_jax.models import templates
 from tv_jax.runs import sources, store
-
-# A progress callback: what is being done, how much is done, and the total.
-Progress = Callable[[str, int, int], None]
 
 FILE, ABOUT = "text.jsonl", "text.json"
 # Conversations that are appended to the file together.
@@ -45,10 +43,6 @@ class Conversation:
   def tokens(self) -> tuple[int, ...]:
     """Returns all token ids."""
     return (*self.prompt, *self.answer)
-
-
-def silent(text: str, done: int, total: int) -> None:
-  """Ignores the progress."""
 
 
 def option(default, meaning: str) -> Any:

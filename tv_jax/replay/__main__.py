@@ -62,7 +62,7 @@ def _replay(path, cycles, rules):
           cycles,
           coins=_COINS.value,
           seed=_SEED.value,
-          progress=bar.show,
+          progress=bar,
         )
       except ValueError as error:
         raise ValueError(f"{path}: {error}") from error

@@ -4,13 +4,13 @@ Axes: C cycles, M nodes that have children, V vocabulary.
 """
 
 import functools
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import drafting, verifiers
+from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine import contract
 from tv_jax.replay.cycles import Cycles
 from tv_jax.verifiers import Decide, Verifier
@@ -25,7 +25,7 @@ def expected_lengths(
   *,
   coins: int = 64,
   seed: int = 0,
-  progress: Callable[[str, int, int], None] = lambda text, done, total: None,
+  progress: Progress = silent,
 ) -> np.ndarray:
   """Returns a rule's expected length in each cycle, [C] float32.
 

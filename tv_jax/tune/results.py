@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pathlib
 
 import numpy as np
 
@@ -116,7 +117,7 @@ class Tuned:
         "error": None if np.isnan(length.error) else length.error,
         "items": length.n,
       }
-    disk.write_json(path, content)
+    disk.write_json(pathlib.Path(path), content)
 
 
 def _speeds(seconds: float, speed: float, plain: float) -> list[str]:

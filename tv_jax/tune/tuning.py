@@ -10,7 +10,7 @@ Axes: C cycles, N nodes of the wide tree.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -19,6 +19,7 @@ import numpy as np
 from tv_jax import tree as tree_lib
 from tv_jax import verifiers
 from tv_jax.edge import reading
+from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine.config import DecodeConfig, decode_config
 from tv_jax.engine.decode import Prompt, time_in_turn
 from tv_jax.engine.generate import decode_all, read_prompts
@@ -50,7 +51,7 @@ def tune(
   trees: Sequence[str] = TREES,
   template: str = "raw",
   speed: bool = True,
-  progress: Callable[[str, int, int], None] = lambda text, done, total: None,
+  progress: Progress = silent,
   **options,
 ) -> Tuned:
   """Finds the best tree for a pair, and the fastest on this machine.
