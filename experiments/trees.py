@@ -64,7 +64,7 @@ def frontier_trees(draft: str) -> list[dict[str, float]]:
     trees = {base: 1.0}
     for path in sorted((reading.BUNDLED.parent / TREES).iterdir()):
       tuned = reading.json_object(path)
-      if (tuned["draft"], tuned["nodes"]) == (draft, nodes):
+      if (tuned["draft"], len(tuned["parents"]) - 1) == (draft, nodes):
         share = tuned["draft_temperature"] / tuned["temperature"]
         trees[f"{TREES}{path.name}"] = share
     lists.append(trees)
