@@ -28,11 +28,11 @@ class Schedule:
 
   def learning_rate(self) -> optax.Schedule:
     """Returns the learning rate of each step."""
-    first = training.ramp(self.steps, self.decay, self.rate, self.warmup)
+    first = training.schedule(self.steps, self.decay, self.rate, self.warmup)
     if not self.again:
       return first
     rest = self.again - self.warmup
-    second = training.ramp(self.again, rest, self.rate, self.warmup)
+    second = training.schedule(self.again, rest, self.rate, self.warmup)
     return optax.join_schedules([first, second], [self.steps])
 
 
