@@ -42,7 +42,7 @@ def table(rows: dict[str, Row]) -> str:
 def line(name: str, row: Row) -> str:
   """Write a row of the table."""
   distance, gain = max(row.distances), float(np.mean(row.gains))
-  if distance <= SETTINGS.tolerance:  # only the certificate's cases show it
+  if distance <= SETTINGS.allowed:  # only the certificate's cases show it
     distance = row.caught.distance
   cells = [
     f"[{name}](../examples/faults/{name}.py)",
@@ -70,7 +70,7 @@ def smallest(row: Row) -> str:
 
 def small(number: float, sign: str = "") -> str:
   """Write a number with two digits; rounding errors become 0."""
-  if abs(number) <= SETTINGS.tolerance:
+  if abs(number) <= SETTINGS.allowed:
     return "0"
   return f"{number:{sign}.{'2g' if abs(number) >= 1e-4 else '0e'}}"
 

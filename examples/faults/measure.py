@@ -67,7 +67,7 @@ def measure(program, p: Laws, q: Laws) -> tuple[float, float]:
   cycle = contracts.as_cycle(program, SETTINGS)
   law = certify.explore(lambda rng: cycle(p, q, contracts.CONTEXT, rng))
   target: Any = p
-  distance, _ = programs.compare(law, target, SETTINGS.tolerance)
+  distance, _ = programs.compare(law, target, SETTINGS.allowed)
   mean = sum(len(out) * chance for out, chance in law.chances.items())
   return distance, float(mean)
 

@@ -31,16 +31,17 @@ def first_level(above: Verifier, below: Verifier, name: str) -> Verifier:
     below: The rule for the subtrees of these children.
     name: Name of the combination.
   """
-  if above.walk != DOWN:
+  first = above.offers
+  if above.walk != DOWN or first is None:
     raise ValueError(f"verifier {above.name!r} must go DOWN, as token_level")
 
   def offers(tree, proposal, tokens, q, p):
-    top = above.offers(tree, proposal, tokens, q, p)
+    top = first(tree, proposal, tokens, q, p)
     chance, parts = jnp.zeros_like(top.chance), []
     for child in tree.levels[1]:
       nodes = np.flatnonzero(tree.ancestors[:, child])
-      stop, residual = _below(below, tree, nodes, proposal, tokens, q, p)
-      parts.append((nodes, residual))
+      stop, inner = _below(below, tree, nodes, proposal, tokens, q, p)
+      parts.append((nodes, inner))
       entry = jnp.where(top.offered[child], top.chance[child], 0)
       order = [v for v in tree.postorder.tolist() if v in nodes]
       accepted = entry * stop[np.searchsorted(nodes, order)]

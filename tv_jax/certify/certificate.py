@@ -154,7 +154,8 @@ def _parts(known: Failure, passed: Iterable[Tree]) -> list[Tree]:
   tree = known.tree
   if isinstance(tree, Adaptive):
     return [tree_lib.from_parents([-1, 0, 0, 1])]
-  offered = {ROOT, *np.flatnonzero(known.nodes).tolist()}
+  nodes = () if known.nodes is None else np.flatnonzero(known.nodes).tolist()
+  offered = {ROOT, *nodes}
 
   def closed(nodes):
     return _paths(tree, nodes)
@@ -260,6 +261,8 @@ def _enumerate(decide, proposal, tree, settings) -> Check:
 
 def _clearness(failure: Failure):
   """Returns a sort key: large for few nodes and contexts, and large errors."""
+  assert failure.nodes is not None
+  assert failure.contexts is not None
   size = failure.nodes.sum() + len(failure.contexts)
   return failure.law_broken, bool(failure.faults), failure.distance / size
 

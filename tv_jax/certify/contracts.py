@@ -62,17 +62,21 @@ class Settings(NamedTuple):
   seconds: float | None = None
   seed: int = 0
 
-
-def with_defaults(settings: Settings) -> Settings:
-  """Returns settings with the defaults that depend on the arrays."""
-  in_jax = settings.arrays == "jax"
-  tolerance, seconds = settings.tolerance, settings.seconds
-  if tolerance is None:
+  @property
+  def allowed(self) -> float:
+    """The tolerance, or its default for the arrays."""
+    if self.tolerance is not None:
+      return self.tolerance
+    in_jax = self.arrays == "jax"
     in_float32 = in_jax and jnp.asarray(0.0).dtype == np.float32
-    tolerance = FLOAT32 if in_float32 else 1e-9
-  if seconds is None:
-    seconds = 200.0 if in_jax else 40.0
-  return settings._replace(tolerance=tolerance, seconds=seconds)
+    return FLOAT32 if in_float32 else 1e-9
+
+  @property
+  def limit(self) -> float:
+    """The seconds, or their default for the arrays."""
+    if self.seconds is not None:
+      return self.seconds
+    return 200.0 if self.arrays == "jax" else 40.0
 
 
 class Laws:

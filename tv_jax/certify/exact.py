@@ -94,6 +94,7 @@ def coins_of(tree: Tree | Adaptive, dtype: type) -> np.ndarray:
   if _all_patterns(tree):
     every = itertools.product((0, high), repeat=len(tree) - 1)
     return np.array([(high, *rest) for rest in every], dtype)
+  assert isinstance(tree, Tree)  # trees that take shape have few nodes
   patterns = np.where(tree.ancestors, 0, high)
   patterns[:, ROOT] = high
   return patterns.astype(dtype)

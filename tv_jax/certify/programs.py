@@ -26,7 +26,6 @@ from tv_jax.certify.contracts import (
   as_cycle,
   fixed_tree,
   is_cycle,
-  with_defaults,
 )
 from tv_jax.certify.dice import ExploreError, Law, explore
 from tv_jax.proposals import WITH_REPLACEMENT, WITHOUT_REPLACEMENT
@@ -61,7 +60,7 @@ class Case(NamedTuple):
     """Returns an entry of `_VERDICTS`."""
     if self.failure:
       return "NOT LOSSLESS"
-    near = self.distance <= settings.tolerance and self.law.blur <= FLOAT32
+    near = self.distance <= settings.allowed and self.law.blur <= FLOAT32
     return "LOSSLESS" if near else "UNDECIDED"
 
   def __repr__(self) -> str:
@@ -159,7 +158,7 @@ def certify(program: Callable, settings: Settings | None = None) -> Certificate:
   Raises:
     ExploreError: The program cannot be explored; one line tells why and where.
   """
-  settings = with_defaults(settings or Settings())
+  settings = settings or Settings()
   cycle, proposal = is_cycle(program), proposals.resolve(settings.proposal)
   if cycle and proposal != WITHOUT_REPLACEMENT:
     raise ValueError("a cycle is not told how siblings are drawn")
@@ -177,7 +176,7 @@ def certify(program: Callable, settings: Settings | None = None) -> Certificate:
 
 def _certify(program, cycle: bool, settings: Settings) -> Certificate:
   worlds, tried, left_out = _worlds(cycle, settings), [], 0
-  end = time.process_time() + settings.seconds
+  end = time.process_time() + settings.limit
   for number, world in enumerate(worlds):
     case = _case(program, world, number)
     if world.optional and case.verdict(settings) == "UNDECIDED":
@@ -332,13 +331,13 @@ def _case(program: Callable, world: _World, number: int) -> Case:
     law = explore(
       lambda rng: _tokens(cycle(p, q, CONTEXT, rng), V),
       budget=settings.budget,
-      seconds=_OPTIONAL_SECONDS if world.optional else settings.seconds,
+      seconds=_OPTIONAL_SECONDS if world.optional else settings.limit,
     )
   except ExploreError as error:
     if V == 3:
       raise
     raise ExploreError(f"with {V} tokens: {error}") from error.__cause__
-  distance, failure = compare(law, p, settings.tolerance)
+  distance, failure = compare(law, p, settings.allowed)
   return Case((p, q), law, distance, failure, _closed(law, p))
 
 

@@ -298,7 +298,7 @@ def _result(
     },
     stops=np.sum([own.stops for own in continued], axis=0),
     faults=sum(own.faults for own in continued),
-    trace=[own.trace for own in continued] if config.trace else None,
+    trace=[own.trace for own in continued] if config.trace else None,  # pyright: ignore
     seconds=seconds,
     compile_seconds=compiling,
     config=config,

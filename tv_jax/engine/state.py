@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -255,7 +255,7 @@ def continuation(records: Records, row: int) -> Continuation:
   """Copies one row out of records that are already on the host."""
   cycles = int(records.cycles[row])
 
-  def first(array):
+  def first(array) -> Any:
     return array[row, :cycles].copy()
 
   return Continuation(
@@ -263,7 +263,7 @@ def continuation(records: Records, row: int) -> Continuation:
     accepted=first(records.accepted),
     drafted=first(records.drafted),
     expected=jax.tree.map(first, records.expected),
-    stops=records.stops[row].copy(),
+    stops=np.array(records.stops[row]),
     faults=int(records.faults[row]),
     trace=jax.tree.map(first, records.trace),
   )

@@ -206,7 +206,8 @@ class Cell:
     else:  # a E < a' F
       if self.form == "E" or self.b != other.b:
         equal = 0 if self.b == other.b else None  # equal summands cancel
-        self.pure(equal), other.pure(equal)
+        self.pure(equal)
+        other.pure(equal)
       if same or (self.a < 0) != (other.a < 0):
         return compare(self.a, other.a)
       ratio = other.a / self.a
@@ -222,13 +223,13 @@ class Cell:
     Args:
       shift: The number added to E. None: b / a, as a E + b = a (E + b / a).
     """
-    shift = self.b / self.a if shift is None else shift
-    if self.form != "E" or not 0 <= shift <= _TINY:
+    added: Any = self.b / self.a if shift is None else shift
+    if self.form != "E" or not 0 <= added <= _TINY:
       refuse("adds a number to noise, and compares it with other noise")
     if self.source.shift is None:
-      _blur(shift)
-      self.source.shift = shift
-    if self.source.shift != shift:
+      _blur(added)
+      self.source.shift = added
+    if self.source.shift != added:
       refuse("adds two different numbers to one noise")
     return Cell("E", self.source, self.a)
 

@@ -28,11 +28,11 @@ def draw(weights) -> int:
 @functools.lru_cache(maxsize=4096)
 def _shares(weights: tuple) -> tuple[Fraction, ...]:
   """Returns weights over their sum."""
-  weights = [rational(x) for x in weights]
-  total = sum(weights, Fraction(0))
-  if not total or min(weights) < 0:
+  shares = [rational(x) for x in weights]
+  total = sum(shares, Fraction(0))
+  if not total or min(shares) < 0:
     raise ValueError(f"probabilities are {[*map(float, weights)]}")
-  return tuple(x / total for x in weights)
+  return tuple(x / total for x in shares)
 
 
 def draw_below(count: int) -> int:

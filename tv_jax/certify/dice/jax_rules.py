@@ -61,7 +61,8 @@ class Bits:
     """Compares random bits; a sort by them is a random permutation."""
     if not isinstance(other, Bits) or self.step or other.step:
       refuse("compares random bits")
-    return Cell("u", self.uniform).log() < Cell("u", other.uniform).log()
+    ours: Any = Cell("u", self.uniform).log()
+    return ours < Cell("u", other.uniform).log()
 
   def _refused(self, *_):
     refuse("computes with random bits")
@@ -275,16 +276,16 @@ def winner(row: Sequence) -> int:
   A race of noise is a single choice among the entries. Pairwise comparisons
   would need a path for each sequence of leaders.
   """
-  row = [*map(number, row)]
-  noise = {i: x for i, x in enumerate(row) if is_random(x)}
-  rest = [x for i, x in enumerate(row) if i not in noise]
+  entries: list[Any] = [*map(number, row)]
+  noise = {i: x for i, x in enumerate(entries) if is_random(x)}
+  rest = [x for i, x in enumerate(entries) if i not in noise]
   if any(x != x for x in rest):
-    return next(i for i, x in enumerate(row) if i not in noise and x != x)
+    return next(i for i, x in enumerate(entries) if i not in noise and x != x)
   if not all(isinstance(x, Cell) for x in noise.values()):
     refuse("compares random bits")
   sources = {x.source for x in noise.values()}
   kinds = {(x.form, x.a if x.form == "log E" else 0) for x in noise.values()}
-  rates = {i: _rate(x) for i, x in noise.items()}
+  rates: dict[int, Any] = {i: _rate(x) for i, x in noise.items()}
   lowest = 0.0 if {form for form, _ in kinds} == {"1/E"} else -math.inf
   if (
     len(kinds) != 1
@@ -292,7 +293,7 @@ def winner(row: Sequence) -> int:
     or len(sources) < len(noise)
     or max(rest, default=lowest) > lowest
   ):
-    return int(np.argmax(np.array([*row, None], object)[:-1]))
+    return int(np.argmax(np.array([*entries, None], object)[:-1]))
   path, total = current(), sum(rates.values())  # pyright: ignore
   for x in noise.values():
     x.source.enter()

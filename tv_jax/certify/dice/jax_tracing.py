@@ -325,7 +325,7 @@ class Following(core.Trace):
       stacks[i] = results[len(state) :]
       state = results[: len(state)]
     if not length:
-      outs = (x.aval for x in _equations(jaxpr).outvars[len(state) :])
+      outs: Any = (x.aval for x in _equations(jaxpr).outvars[len(state) :])
       return [*state, *(np.zeros((0, *x.shape), x.dtype) for x in outs)]
     return [*state, *map(self._stacked, zip(*stacks, strict=True))]
 
@@ -351,7 +351,7 @@ def _row(x, i: int):
 
 
 def _is_key(x) -> bool:
-  return jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)
+  return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
 def _as_numpy(x) -> Any:
@@ -505,7 +505,7 @@ def _root(odd: int) -> tuple[Any, list[bytes]]:
   with core.set_current_trace(core.eval_trace):
     size = jax.random.key_data(jax.random.key(0)).size
     bits = np.resize(np.array(_ROOT, np.uint32), size)
-    key = jax.random.wrap_key_data(~bits if odd else bits)
+    key = jax.random.wrap_key_data(jnp.asarray(~bits if odd else bits))
     return key, _rows(key)
 
 

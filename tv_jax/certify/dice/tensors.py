@@ -226,9 +226,9 @@ def _is_random(value) -> bool:
 
 def _clamped(into, tensor, min=None, max=None):
   """Clamps random numbers; see `Cell.clamp`."""
-  limits = (x.item() if hasattr(x, "item") else x for x in (min, max))
-  low, high = limits
-  entries = np.asarray(_entries(tensor), object)
+  limits: list[Any] = [min, max]
+  low, high = (x.item() if hasattr(x, "item") else x for x in limits)
+  entries: Any = np.asarray(_entries(tensor), object)
   made = np.empty(entries.shape, object)
   for at in np.ndindex(entries.shape):
     made[at] = entries[at].clamp(low, high)
