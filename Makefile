@@ -66,7 +66,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --constraint constraints.txt --editable '.[dev]'
-	@$(BIN)/python -m tv_jax.models.native
+	@$(BIN)/python -c 'from tv_jax.models import native; native.used()'
 	@touch $@
 
 clean:

@@ -1,9 +1,9 @@
 """Products of few rows with weights on a CPU, in C++ (few_tokens.cc).
 
 XLA takes two to four times as long for 2 to 8 rows as for a single row. This
-product takes little longer than reading the weights. `make`,
-`python -m tv_jax.models.native` or the first use compiles it into a library in
-the user's cache. Without a compiler, or with TV_JAX_NATIVE=0, XLA multiplies.
+product takes little longer than reading the weights. `make` or the first use
+compiles it into a library in the user's cache. Without a compiler, or with
+TV_JAX_NATIVE=0, XLA multiplies.
 """
 
 import ctypes
@@ -105,6 +105,3 @@ def _compile(library: pathlib.Path) -> None:
   subprocess.run(command, check=True, capture_output=True, text=True)
   made.replace(library)
 
-
-if __name__ == "__main__":
-  used()
