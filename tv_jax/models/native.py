@@ -104,4 +104,3 @@ def _compile(library: pathlib.Path) -> None:
   command = [compiler, *_FLAGS, include, _SOURCE, "-o", made]
   subprocess.run(command, check=True, capture_output=True, text=True)
   made.replace(library)
-
