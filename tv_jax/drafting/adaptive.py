@@ -70,8 +70,8 @@ def choose(
       f" {list(wanted)}, one for each possible child"
     )
   broken = jnp.any(jnp.isnan(children) & (score > 0)[:, None])
-  # A NaN counts as 0. A child's score is at most its parent's and its elder
-  # sibling's. So empty places get no children, and no sibling is skipped.
+  # A NaN counts as 0. A child's score is reduced to its parent's and its elder
+  # siblings'. So empty places get no children, and no sibling is skipped.
   children = jnp.where(children > 0, children, 0)
   children = jax.lax.cummin(jnp.minimum(children, score[:, None]), axis=1)
   # top_k takes equal scores from the left, so an elder before a younger one.

@@ -72,7 +72,7 @@ class Drafter:
       draft_kind: The kind of draft.
       path: A directory, a file, or a repository on the hub.
       target: The target model.
-      dtype: Type of the weights. A draft on features has its target's instead.
+      dtype: Type of the weights. A draft on features has its target's type.
       split: Whether to split an independent draft over devices. A draft on
         features is split as its target is.
       revision: Commit of the repository.
@@ -130,7 +130,7 @@ class Drafter:
     """Estimates the probability that the next token will be accepted.
 
     The estimate may only depend on the tokens of a node and its ancestors. Then
-    the tree may take shape by it, and verification stays lossless.
+    it may decide whether the node gets children: verification stays lossless.
 
     Args:
       features: [B, T, ..] The draft's own features of nodes.

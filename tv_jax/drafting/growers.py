@@ -51,8 +51,8 @@ class _Level(NamedTuple):
   """The nodes of a level that may have children."""
 
   nodes: np.ndarray  # [m] indices in the tree
-  score: jax.Array  # [B, m] as policies give it; 0 or False for no node
-  related: jax.Array | np.ndarray  # [.., m, M] bool: itself or an ancestor
+  score: jax.Array  # [B, m] scores of a policy, or bool; 0 for no node
+  related: jax.Array | np.ndarray  # [.., m, M] bool: node or ancestor
   laws: jax.Array  # [B, m, V] draft probabilities after each node
   features: jax.Array  # [B, m, E]
 
@@ -140,7 +140,7 @@ def _keys(growing: Growing, tree: Tree | Adaptive) -> jax.Array:
 def _root(
   growing: Growing, tree: Tree | Adaptive, committed, length, cache: Cache
 ) -> tuple[_Level, Cache]:
-  """Processes the committed tokens; returns the level that is the root."""
+  """Processes the committed tokens, and returns the level of the root."""
   logits, features, cache = growing.drafter.begin(
     growing.params, committed, length, cache
   )
@@ -169,7 +169,7 @@ def _without_unsure(drafter: Drafter, level: _Level):
 
 
 def _of_static(tree: Tree, nodes: range, level: _Level) -> Chosen:
-  """Returns the nodes of a static tree's level that have a parent."""
+  """Returns a static tree's level; a node exists if its parent does."""
   at = slice(nodes.start, nodes.stop)
   above = np.searchsorted(level.nodes, tree.parent[at])
   exists = level.score[:, above]

@@ -30,9 +30,8 @@ class InOnePass(Drafter):
 
   A Markov head then adds a bias that depends on the node's token. The cache
   holds only tokens that the target has processed, so not the root. The rows of
-  a block follow behind, and the next catch-up overwrites them. As features,
-  nodes pass the state of the Markov head to their children, with the confidence
-  as its last entry.
+  a block follow behind, and the next catch-up overwrites them. The features of
+  a node, which its children read, are the Markov head's state and confidence.
   """
 
   @property

@@ -32,12 +32,12 @@ COLDEST_DRAFT = 0.1
 class DecodeConfig:
   """The decoding options, made by `decode_config`.
 
-  A field with the name of an option of `tv_jax.generate` holds this option,
-  checked and resolved; see there for its meaning. Plain decoding has no
-  drafter, tree, proposal and verifier.
+  Fields with the names of options of `tv_jax.generate` hold these options,
+  checked and resolved. In plain decoding, drafter, tree, proposal and verifier
+  are None.
 
-  The config is hashable. Programs are compiled for `static()`, which fixes all
-  fields that programs receive as arrays instead.
+  The config is hashable. Programs are compiled for `static()`, so configs that
+  differ only in fields that it replaces share their programs.
 
   Attributes:
     target: The target's Linen module. It also returns the features that the
@@ -66,7 +66,7 @@ class DecodeConfig:
   trace: int
 
   def static(self) -> DecodeConfig:
-    """Returns the config with all fields fixed that no program depends on."""
+    """Replaces fields that do not affect compiled programs by constants."""
     return dataclasses.replace(
       self,
       verifier=self.rules[0] if self.rules else None,
@@ -236,7 +236,7 @@ def _drafter(pair: Pair, stop: float) -> Drafter:
 def _rules(verifier, among, panel, tree, proposal, vocabulary):
   """Returns the rule, the rules among which to switch, and the panel.
 
-  The panel has the given rules and all rules that can decide. It is empty if
+  The panel also includes all of these rules that have offers. It is empty if
   the option is None.
   """
 

@@ -1,4 +1,4 @@
-"""Checks rules, proposals and policies of users by shape, before a run.
+"""Traces users' rules, proposals and policies before a run, to check shapes.
 
 Axes: N nodes, V vocabulary.
 """
@@ -102,7 +102,7 @@ def _trace_policy(tree: Adaptive, dtype, V: int) -> list[str]:
 
 
 def _form(value) -> str:
-  """Describes a result of `eval_shape`, as in float32[5]."""
+  """Describes a result of `eval_shape`, for example float32[5]."""
   if isinstance(value, jax.ShapeDtypeStruct):
     return f"{value.dtype.name}{[*value.shape]}"
   return "None" if value is None else type(value).__name__

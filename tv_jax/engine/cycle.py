@@ -63,8 +63,8 @@ def insert(
     size = min(size, _CPU_CHUNK)
   if P % size:
     raise ValueError(f"prompts are padded to {P}: give a multiple of {size}")
-  # The old cache rows are set to 0. Masking them would not do: 0 times NaN is
-  # NaN.
+  # The old cache rows are set to 0. Masking would not suffice, since 0
+  # times NaN is NaN.
   caches, records, feature = jax.tree.map(
     lambda x: jnp.zeros_like(x[: len(length)]),
     (state.caches, state.records, state.committed.features[:, :1]),
@@ -247,8 +247,8 @@ def verify(
 def _verify_row(config, choice, key, topology, tokens, q, p, fault) -> Verdicts:
   """`verify` for one row: tokens [N], q [M, V], p [N, V]."""
   tree = cast(Shape, topology or config.tree)
-  # A softmax of a NaN is NaN everywhere. Tokens drawn from it are INVALID or
-  # meaningless. A rule ignores INVALID nodes, so only the others are a fault.
+  # A softmax with a NaN is NaN everywhere, so one entry of each row is tested.
+  # A NaN after an INVALID node is not a fault, since rules ignore this node.
   undefined = jnp.isnan(q[:, 0]) & (tokens[config.tree.inner] != INVALID)
   fault = jnp.any(undefined) | (False if fault is None else fault)
   if jax.default_backend() == "cpu":

@@ -309,8 +309,8 @@ def cache_slots(config: DecodeConfig, prompt: int, new: int) -> int:
   """Returns S, the number of cache slots for a prompt and `new` tokens.
 
   The last cycle may commit D tokens beyond the limit. A finished row still
-  takes part in the cycles of the other rows. A cycle writes either the N nodes
-  of a tree, or the D + 1 tokens and the block of a draft that catches up.
+  takes part in other rows' cycles, so there is room for one more cycle: the N
+  nodes of a tree, or a draft's D + 1 tokens of catch-up and its block.
   """
   N, D = config.nodes, config.depth
   ahead = config.drafter.block if config.drafter else 0

@@ -106,7 +106,7 @@ def generate(
       prompt depend only on `seed` and this number, not on the other prompts.
     among: Verifiers that share one compiled program, `verifier` included. A
       later call with another one of them compiles nothing.
-    trace: Keeps the drafted trees of this many first cycles of each prompt in
+    trace: Number of first cycles of each prompt whose drafted trees are kept in
       the result's `trace`, with all probabilities and coins.
     progress: Whether to show a progress bar. Default: on a terminal, if there
       are more prompts than `batch_size`.
@@ -145,8 +145,8 @@ class Cycle(NamedTuple):
 
   Attributes:
     tokens: The new tokens, up to an end or the limit.
-    drafted: How many of them were drafted. The one after these is the bonus
-      token.
+    drafted: Number of drafted tokens, which come first. The bonus token
+      follows.
   """
 
   tokens: list[int]

@@ -82,7 +82,7 @@ def load(
       precision is several times slower there.
     mesh: Devices over which to split the target (`models.sharding.mesh`).
     shard_draft: Whether to split an independent draft over them as well.
-      Otherwise each device holds a copy. Other drafts are split as the target.
+      Otherwise each device holds a copy. Other kinds are split like the target.
     draft_revision: Commit of the draft's repository.
     revision: Commit of the target's repository.
 

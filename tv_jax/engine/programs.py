@@ -18,8 +18,7 @@ from tv_jax.engine.config import DecodeConfig
 
 logger = logging.getLogger(__name__)
 
-# Programs that took less time to compile are not written to jax's cache on
-# disk; this is jax's default, in seconds.
+# jax's default, in seconds, of the shortest compilation that it keeps on disk.
 _JAXS_LEAST = 1.0
 
 # Maximum number of programs in the cache. On a CPU, XLA maps each loop of a

@@ -49,7 +49,7 @@ class Estimate:
   def clustered(cls, values, cluster) -> Estimate:
     """Estimates the mean of values that are dependent within clusters.
 
-    The standard error is the one for a ratio of the clusters' sums.
+    The standard error is that of a ratio: clusters' sums over their sizes.
 
     Args:
       values: The values.
@@ -85,17 +85,16 @@ class Generation:
     tokens: New token ids, up to and including the end token, the token that
       completes a stop string, or the limit.
     accepted: [cycles] Tokens gained in each cycle, bonus token included, before
-      an end token or the limit cuts.
+      any cut at an end token or the limit.
     drafted: [cycles] Number of nodes drafted in each cycle, without the root.
-      Adaptive trees and exhausted distributions have fewer than the maximum.
+      Adaptive trees and exhausted distributions give fewer than the maximum.
     expected: For each verifier of the panel, by name, a list of [cycles]: its
       expected length of each cycle, given the draft.
     stops: [N] Number of cycles in which each node was the accepted one.
     faults: Number of cycles with a NaN or with an invalid decision of the rule.
     trace: [cycles, N] Drafted trees of the first cycles; None unless `trace`
       was given.
-    seconds: Time of decoding, with the reading of prompts and without
-      compilation.
+    seconds: Time of decoding, prefill included, compilation excluded.
     compile_seconds: Time of compilation; 0 if all programs existed before.
     config: The decoding options.
     pair: The target and its draft.
@@ -151,7 +150,7 @@ class Generation:
 
   @property
   def depth_acceptance(self) -> np.ndarray:
-    """[D + 1] Share of cycles that accepted a node of at least each depth."""
+    """[D + 1] Share of cycles that accepted a node at each depth or deeper."""
     depth = self.tree.depth if self.tree else np.zeros(1, int)
     counts = np.bincount(depth, weights=self.stops)
     return counts[::-1].cumsum()[::-1] / max(self.cycles, 1)
@@ -244,7 +243,7 @@ class Speech:
     return self._new(self._whole().rstrip("\ufffd"))
 
   def rest(self) -> str:
-    """Returns the rest of the text after the last token."""
+    """Returns the text that was held back, after the last token."""
     return self._new(self._whole())
 
   def _whole(self):

@@ -53,17 +53,17 @@ class Judged(NamedTuple):
   """The decision of a rule about a drafted tree."""
 
   stop: jax.Array  # [N] probability of each node to be the accepted one
-  node: jax.Array  # [] int32 the node that it accepts with the cycle's coins
+  node: jax.Array  # [] int32 the node accepted with the cycle's coins
   accept: jax.Array  # [N] `Decision.accept`
 
 
 class Trace(NamedTuple):
-  """One drafted tree. Probabilities of the root's token are 0."""
+  """One drafted tree. The root has 0 in `p`, `q` and `drawn`."""
 
   tokens: jax.Array  # [N] int32, root included; INVALID if none was drawn
   p: jax.Array  # [N] target probability of each node's token
   q: jax.Array  # [N] draft probability, before adjustment for siblings
-  drawn: jax.Array  # [N] probability of drawing the token, given its elders
+  drawn: jax.Array  # [N] probability of drawing the token, given elder siblings
   coins: jax.Array  # [N] uniforms that the rule compared with its thresholds
   node: jax.Array  # [] int32 the accepted node
   accept: jax.Array  # [N] the thresholds: `Decision.accept`
@@ -190,7 +190,7 @@ def record(
   place = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
   ends = jnp.isin(tokens, jnp.array(config.ends, jnp.int32))
   ends &= place < gain[:, None]
-  # The cycle's tokens up to the first end token, that token included.
+  # Number of the cycle's tokens up to and including the first end token.
   upto = jnp.where(ends.any(axis=1), jnp.argmax(ends, axis=1) + 1, gain)
   kept = jnp.minimum(before.kept + upto, limit)
   done = state.done | (kept >= limit)

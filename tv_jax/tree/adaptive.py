@@ -33,9 +33,8 @@ class Adaptive:
       are the draft probabilities after these nodes, and their scores (1 for the
       root). The next level consists of the children with the highest scores. A
       child of score 0 is never drafted. The policy does not see the children's
-      tokens.
-      If the shape depended on them, verification would not be lossless. None
-      for `drafting.by_confidence`.
+      tokens: if the shape depended on them, verification would not be lossless.
+      None for `drafting.by_confidence`.
   """
 
   widths: tuple[int, ...]

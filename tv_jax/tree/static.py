@@ -111,7 +111,7 @@ class Tree:
   def postorder(self) -> np.ndarray:
     """[N] int32: children before parents, siblings in draw order."""
     order, stack = [], [ROOT]
-    while stack:  # parents first and last children first; reversed below
+    while stack:  # the reverse: parents first, last children first
       node = stack.pop()
       order.append(node)
       stack.extend(c for c in self.children[node] if c != NO_CHILD)
@@ -184,7 +184,7 @@ def check_size(nodes: int) -> None:
 
 
 def _validate(parents: tuple[int, ...]) -> None:
-  """Refuses parents that are not a tree in level order, naming a node."""
+  """Refuses parents that are not a tree in level order."""
   if not parents or parents[ROOT] != NO_PARENT:
     raise ValueError(f"node 0 must be the root: its parent is {NO_PARENT}")
   if len(parents) == 1:

@@ -24,7 +24,7 @@ class Decision:
   node: jax.Array  # [] int32 the accepted node; ROOT if none was accepted
   residual: jax.Array  # [V] distribution of the bonus token
   accept: jax.Array  # [N] threshold that coin i was compared with; NOT_OFFERED
-  fault: jax.Array  # [] bool: a NaN; replaced by one step of plain decoding
+  fault: jax.Array  # [] bool: a NaN or bad weights; plain decoding replaces it
 
 
 def settle(

@@ -58,7 +58,7 @@ def residual_at(tree, siblings: Siblings, g, q, p, spared, node) -> jax.Array:
       mass is not needed.
     node: []
   """
-  if isinstance(tree, Tree):  # a constant, so that no kernel counts
+  if isinstance(tree, Tree):  # a constant, which costs no kernel
     count = jnp.asarray(tree.num_children)[node]
   else:
     count = jnp.sum(tree.children[node] != NO_CHILD, dtype=jnp.int32)

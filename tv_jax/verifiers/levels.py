@@ -32,9 +32,9 @@ from tv_jax.verifiers.family import rows
 from tv_jax.verifiers.offers import Offers
 from tv_jax.verifiers.residual import Siblings
 
-# Beyond this number of children, XLA is kept from fusing a rejection with the
-# next one. It would compute all earlier rejections again in each, and compile
-# for minutes.
+# Beyond this number of children, XLA is kept from fusing successive rejections.
+# A fused rejection would compute all earlier ones again, and compiling it would
+# take minutes.
 _WIDE = 8
 
 

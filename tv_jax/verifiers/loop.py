@@ -70,7 +70,7 @@ def _visit(tree, proposal, tokens, q, p, *, inherits: bool):
     before = family.unpack(g[above])
     chance = residual.enter(before.at[child], law.at[child], law.exists)
     last = ~jnp.any((children[above] != NO_CHILD) & (ranks > child))
-    # Below a node that is entered with probability 0, none is ever offered.
+    # Below a node that is entered with probability 0, no node is offered.
     tried = law.exists & ~(spared(above) & last) & ~(before.alpha <= 0)
 
     def mass_off(alpha, beta):

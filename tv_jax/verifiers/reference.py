@@ -6,8 +6,8 @@ verification. Algorithm 3 is Traversal Verification. M_b is the distribution of
 the target, and M_s the distribution of a drafted child. The paper's two ways
 to draw are the proposals `without_replacement` and `with_replacement`.
 
-Both are loops over the array-encoded tree, which end when a node is accepted.
-They return decisions only. token_level.py and traversal.py make the same
+Both are loops over the array-encoded tree, which end once the accepted node is
+known. They return decisions only. token_level.py and traversal.py make the same
 decisions with the same coins, and also have a stop law.
 
 Axes: N nodes, K children of a node, V vocabulary.
@@ -73,7 +73,7 @@ class _Traversal(NamedTuple):
   """The state of Algorithm 3: the remaining tree T and distributions."""
 
   deleted: jax.Array  # [] number of nodes deleted from T
-  accepted: jax.Array  # [] bool: whether the last of these was accepted
+  accepted: jax.Array  # [] bool: whether the last deleted node was accepted
   p_alpha: jax.Array  # [N] acceptance rates
   M_b: jax.Array  # [N, V] the target's residual distributions after the nodes
   accept: jax.Array  # [N]
@@ -90,7 +90,7 @@ def traversal(tree, proposal, tokens, q, p, eta) -> Decision:
   M_s_at = siblings.laws.at[parent, rank, rank]
 
   def update(nodes, p_alpha, M_b):
-    """Recomputes the rates of these nodes [N], parents first."""
+    """Recomputes the rates of the nodes in a mask [N], parents first."""
 
     def visit(node, p_alpha):
       M_b_at = p_alpha[parent[node]] * M_b[parent[node], tokens[node]]
@@ -111,7 +111,7 @@ def traversal(tree, proposal, tokens, q, p, eta) -> Decision:
     surplus = positive(p_alpha[node] * M_b[node] - M_s)
     s = jnp.sum(surplus)
     size = s + (1 - p_alpha[node])  # at least s, also after rounding
-    # If s or the size is 0, then p_alpha is 0 or the rejection is impossible.
+    # If s is 0, p_alpha becomes 0. If the size is 0, no rejection is possible.
     rejected = exists[leaf] & ~(size <= 0)  # a NaN passes on
     e1 = jnp.where(rejected & ~(s <= 0), surplus / s, M_b[node])
     e3 = jnp.where(rejected, s / size, p_alpha[node])

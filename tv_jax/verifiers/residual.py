@@ -87,7 +87,7 @@ def siblings(proposal: proposals.Proposal, tokens, p_at, q_at, rest):
   twin = jnp.zeros_like(valid)
   for i in range(K):
     twin |= (tokens == tokens[i]) & (np.arange(K) > i)
-  exists = valid & ~(jnp.diagonal(at) <= 0)  # True for a NaN, which must show
+  exists = valid & ~(jnp.diagonal(at) <= 0)  # True for a NaN, to show it
   return Siblings(
     tokens=tokens,
     fresh=valid & ~twin,

@@ -70,7 +70,7 @@ def decide(
 
   Args:
     rule: The verification rule.
-    tree: See `Verifier.decide`, as for the following arguments.
+    tree: See `Verifier.decide` for this and all following arguments.
     proposal: How siblings were drawn.
     tokens: [N]
     q: [N, V]
@@ -178,7 +178,7 @@ def check_drafts(
   for name, laws in (("q", q), ("p", p)):
     nodes = inner if laws.shape[1] == len(inner) else np.arange(N)
     total, least = laws.sum(axis=2, dtype=np.float64), laws.min(axis=2)
-    # Written so that a NaN is bad.
+    # A NaN fails both comparisons.
     good = (least >= 0) & (abs(total - 1) <= TOLERANCE)
     for cycle, i in np.argwhere(drawn[:, nodes] & ~good)[:1]:
       raise ValueError(

@@ -48,9 +48,9 @@ class Verifier:
       tree, worded to follow the rule's name; None if it is defined. Receives an
       `Adaptive` if trees take shape while they are drafted.
     proposals: Names of the proposals that the rule supports; empty for all.
-    by_path: Whether the probability of accepting a node or one below it depends
-      only on the tokens on its path and on those drawn before them. Needed to
-      choose a tree from traces of a larger one, with siblings drawn one by one.
+    by_path: Whether P(the accepted node is v or below v) depends only on the
+      tokens on v's path and on their elder siblings. Then `tune` can evaluate
+      smaller trees on traces of a larger one, if the proposal is `nested`.
     static_only: Whether the tree must be known when the rule is compiled. A
       rule that also takes a traced `Topology` supports adaptive trees.
   """
