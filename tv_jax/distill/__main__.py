@@ -1,7 +1,7 @@
 """Makes a draft for a target: `python -m tv_jax.distill --target= --out=`.
 
-The target writes text, its features are kept on disk, and the draft learns its
-probabilities. After an interruption the same command continues.
+The target writes text, its features are kept on disk, and the draft learns the
+target's probabilities. After an interruption the same command continues.
 """
 
 import dataclasses

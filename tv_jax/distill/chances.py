@@ -8,8 +8,8 @@ divided by the probability p(x_1 .. x_i) of the text, is
   token-level:          min(1, q(x_1) / p(x_1)) .. min(1, q(x_i) / p(x_i))
 
 (Lemma 2 of the paper, and a change of measure). The last token can be averaged
-out: sum_x min(m p(x), R q(x)), where m is the value above and R the ratio for
-the tokens before it. All values are logarithms.
+out. With m and R of the tokens before it, the values are then
+sum_x min(m p(x), R q(x)) and m sum_x min(p(x), q(x)). `Prefix` has logarithms.
 
 Axes: [..] any, B rows, T tokens, W roots of a row, D levels, U tokens that the
 draft knows, V vocabulary.
@@ -34,8 +34,8 @@ class Prefix(NamedTuple):
   """The first tokens of the text after each root; all fields are [..]."""
 
   ratio: jax.Array  # log R
-  traversal: jax.Array  # log of the value above
-  token_level: jax.Array  # log of the value above
+  traversal: jax.Array  # log min(1, R_1, .., R_i)
+  token_level: jax.Array  # log of the product above
 
   @classmethod
   def empty(cls, shape: tuple[int, ...]) -> Prefix:
@@ -115,7 +115,7 @@ class Step(NamedTuple):
   log_q: jax.Array  # [B, W, U] of the draft
   confidence: jax.Array | None  # [B, W]; None: not predicted
   before: Prefix  # the text's tokens above this level
-  after: Prefix  # and with this level's token
+  after: Prefix  # the same with this level's token
 
 
 def along(
@@ -135,7 +135,7 @@ def along(
     rows: The conversations, with the features that the draft reads.
     roots: [B, W] positions of the roots.
     depth: Depth of the chains.
-    log_p: [B, .., U] the target's log probabilities, from the row's first root.
+    log_p: [B, .., U] the target's log probabilities, from each first root on.
     temperature: The draft's temperature.
   """
   known, prefix = Known.of(params, module.config), Prefix.empty(roots.shape)

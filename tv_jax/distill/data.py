@@ -1,9 +1,9 @@
 """The data of training and scoring: conversations and the target's features.
 
-The target reads each conversation once, and its features are kept on disk. The
-product with the unembedding gives its logits again. The log normaliser of each
-softmax is kept as well, so that a draft that knows few tokens needs only their
-columns of that product.
+The target reads each conversation once, and its features are kept on disk.
+Their product with the unembedding gives the logits again. The log normaliser of
+each softmax is kept as well, so that a draft that knows few tokens needs only
+these tokens' logits.
 
 Axes: B rows, T tokens, W roots of a row, D levels, E embedding, J channels of
 the features that a draft reads.
@@ -28,7 +28,7 @@ from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine.pair import Pair
 from tv_jax.models import Model
 
-# Conversations of a file of features, and of a batch of the target.
+# Number of conversations in a file of features, and in a batch of the target.
 BLOCK, _ROWS = 32, 8
 
 
@@ -96,7 +96,7 @@ class Corpus(NamedTuple):
 def step_rows(
   corpus: Corpus, numbers: Sequence[int], count: int, seed: int, T: int, step
 ) -> Rows:
-  """Returns the batch of a step: each of `numbers` once in each epoch."""
+  """Returns a step's batch; an epoch has each of `numbers` once."""
   n, start = len(numbers), step * count
   order = [
     np.random.default_rng([seed, epoch]).permutation(n)
@@ -107,7 +107,7 @@ def step_rows(
 
 
 def usable(text: Sequence[Conversation], V: int) -> list[Conversation]:
-  """Returns the conversations that have an answer and a root before it.
+  """Returns the conversations with an answer and two prompt tokens or more.
 
   Raises:
     ValueError: None is left, or a token is outside the target's vocabulary.
@@ -184,9 +184,9 @@ def _table(
 
 
 def _halved(x: jax.Array) -> jax.Array:
-  """Converts to float16; values out of range become the largest."""
+  """Converts to float16; values out of range are clipped."""
   most = float(jnp.finfo(jnp.float16).max)
-  # In bfloat16 that bound would round to infinity.
+  # In bfloat16 the bound would round to 65536, infinity in float16.
   return jnp.clip(x.astype(jnp.float32), -most, most).astype(jnp.float16)
 
 

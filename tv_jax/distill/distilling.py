@@ -100,7 +100,7 @@ def distill(
     prompts: User turns that the target answers; None: the target also writes
       the questions.
     text: Text to train on instead. If the target did not sample it, the
-      expected lengths do not predict a run's.
+      expected lengths do not predict those of runs.
     batch_size: Conversations that are written together.
     progress: Called with what is being done, how much is done, and the total.
 
@@ -178,7 +178,7 @@ def _check(settings: Training, writing: Writing, target: Model) -> None:
 
 
 def _about(pair: Pair, settings: Training, writing: Writing, text) -> dict:
-  """Returns all that determines a draft, as JSON."""
+  """Returns everything that determines a draft, as JSON."""
   about = {
     "target": reading.name_of(pair.target.source),
     "training": dataclasses.asdict(settings),
@@ -278,7 +278,7 @@ def _split(
   """Returns the held-out conversations, and the numbers of the others."""
   fits = [i for i, x in enumerate(text) if len(x.tokens) <= settings.length]
   held = [text[i] for i in fits[: settings.held_out]]
-  # A file's prompts repeat, and a held-out prompt must not be trained on.
+  # A file's prompts may repeat, and a held-out prompt must not be trained on.
   asked = {x.prompt for x in held}
   kept = [i for i in fits if text[i].prompt not in asked]
   if not kept:

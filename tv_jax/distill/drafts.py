@@ -50,7 +50,7 @@ class Trainee(NamedTuple):
 
   module: Any
   trained: dict  # parameters that are trained
-  borrowed: dict  # parameters that are not: the target's, but for EAGLE-3
+  borrowed: dict  # parameters that are not, taken from the target
 
   @property
   def params(self) -> dict:
@@ -151,7 +151,7 @@ def make(
 
 
 def _head(key, config: Config, layer: dict) -> dict:
-  """Makes the parameters of an EAGLE-1 head, which outputs its input feature.
+  """Makes the parameters of an EAGLE-1 head that at first copies its feature.
 
   Its layer is the target's, with output projections of 0.
   """
@@ -166,7 +166,7 @@ def _head(key, config: Config, layer: dict) -> dict:
 
 
 def _head3(key, config: Config, layer: dict) -> dict:
-  """Makes the parameters of an EAGLE-3 head, which ignores the token."""
+  """Makes the parameters of an EAGLE-3 head that at first ignores the token."""
   rest = _normed(layer)
   del rest["attention_norm"]
   kernel = rest["qkv"]["kernel"]
@@ -181,7 +181,7 @@ def _head3(key, config: Config, layer: dict) -> dict:
 
 
 def _in_one_pass(key, config: Config, layers: list, embedding) -> dict:
-  """Makes the parameters of a DSpark draft, whose Markov head outputs 0.
+  """Makes the parameters of a DSpark draft; at first its Markov head outputs 0.
 
   The head reads a random projection of the token's embedding, so that a token
   that is rare in the text is treated like tokens with similar embeddings.

@@ -31,8 +31,8 @@ def loss(
 ) -> tuple[jax.Array, dict]:
   """Returns the loss and no other values to log.
 
-  The loss is the cross-entropy of q to p: KL(p, q) plus a constant, averaged
-  over roots and summed over levels.
+  The loss is the cross-entropy of q relative to p, which is KL(p, q) plus a
+  constant, averaged over roots and summed over levels.
 
   Args:
     module: The draft's module.

@@ -5,7 +5,7 @@ of the text. Whatever a cycle accepts, the text after it has the target's
 distribution. Given the text, a run therefore moves from place to place with
 these probabilities, and the expected number of cycles that begin at each place
 can be computed without sampling. (A plain mean over all places would be too
-long: it gives the easy places, which long cycles skip, too much weight.)
+high: it gives the easy places, which long cycles skip, too much weight.)
 
 Axes: B rows, T tokens, W roots of a row, D levels.
 """
@@ -212,7 +212,7 @@ def visits(chances: np.ndarray) -> np.ndarray:
   D, roots = chances.shape
   ends = np.ones((1, roots)), chances, np.zeros((1, roots))
   at_least = np.concatenate(ends)
-  gained = at_least[:-1] - at_least[1:]  # [D + 1, roots]: one token and more
+  gained = at_least[:-1] - at_least[1:]  # [D + 1, roots]: P(gain = d + 1)
   begun = np.zeros(roots + D + 1)
   begun[0] = 1
   for root in range(roots):
@@ -224,8 +224,8 @@ def _length(chances: list) -> tuple[float, np.ndarray, np.ndarray]:
   """Returns the mean length, each conversation's influence, and its cycles.
 
   The influence is a conversation's contribution to the mean's error. The text
-  ends below the last roots, so each level's mean is over the roots that have
-  this level.
+  ends before the last roots' deeper levels, so each level's mean is over the
+  roots that have this level.
   """
   D = chances[0].shape[1]
   weights, sums = np.zeros((2, len(chances), D))

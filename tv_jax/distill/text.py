@@ -1,7 +1,7 @@
 """Training text that the target writes, kept on disk.
 
 An instruct model that reads its chat template up to the user's turn writes a
-plausible question (Xu et al. 2024, arXiv:2406.08464). Then it answers it.
+plausible question (Xu et al. 2024, arXiv:2406.08464), and then the answer.
 Conversation i depends on the seed and on i alone.
 """
 

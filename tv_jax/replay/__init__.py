@@ -1,7 +1,6 @@
 """Recorded cycles, and the expected length of any rule on them.
 
-`tv_jax.record` records them. It needs the whole engine, which reading and
-replaying files does not.
+`tv_jax.record`, in recording.py, writes the files.
 """
 
 from tv_jax.replay.cycles import Cycles, load, save

@@ -72,7 +72,7 @@ def load(path, proposal: Proposal | None = None) -> Cycles:
 
   Args:
     path: The file.
-    proposal: The proposal, if it is not built in: a file's name for it is never
+    proposal: The proposal, if it is not built in. The name in the file is never
       imported.
 
   Raises:

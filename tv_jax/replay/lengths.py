@@ -29,8 +29,8 @@ def expected_lengths(
 ) -> np.ndarray:
   """Returns a rule's expected length in each cycle, [C] float32.
 
-  It comes from the rule's stop distribution if the rule has one, else from the
-  mean of runs.
+  It is computed from the rule's stop distribution if the rule has one, else it
+  is a mean over runs.
 
   Args:
     verifier: A name, a `Verifier`, or a `decide` function.
@@ -72,7 +72,7 @@ def _lengths(rule, tree, proposal, coins, key, tokens, q, p):
 
   def length(cycle):
     key, tokens, q, p = cycle
-    # Leaves get arbitrary distributions, which no rule reads.
+    # Leaves get arbitrary distributions, on which no length depends.
     q, p = (drafting.spread(tree, laws) for laws in (q, p))
     if rule.offers:
       return rule.stop_law(tree, proposal, tokens, q, p) @ gained

@@ -18,7 +18,7 @@ from tv_jax.engine.results import Generation
 from tv_jax.replay import cycles
 from tv_jax.tree import Tree
 
-# More options that a file records.
+# Options that are recorded in `meta`.
 _OPTIONS = "draft_temperature", "draft_stop", "top_k", "top_p", "seed"
 
 
@@ -34,8 +34,8 @@ def record(
 ) -> Generation:
   """Generates, and records every cycle's tokens and distributions in a file.
 
-  The tokens equal `generate`'s. It is slower, because the host starts every
-  cycle.
+  The tokens equal `generate`'s. Recording is slower, because the host starts
+  every cycle.
 
   Args:
     pair: The models, from `tv_jax.load`.

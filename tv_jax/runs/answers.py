@@ -1,9 +1,8 @@
 """Asks the questions by one method after another, in their order.
 
-The number of rows and the padding of prompts depend on the settings and on all
-questions, including the answered questions. Rows are independent, so after a
-crash the missing answers come out as they would have without it. A crash loses
-answers that are queued behind an unfinished one.
+Batch size and padding depend on the settings and on all questions, answered or
+not, and rows are independent. So after a crash the missing answers are the same
+as without it. A crash loses answers that are queued behind an unfinished one.
 """
 
 import functools
@@ -46,7 +45,7 @@ def encode(
   turns = questions_lib.conversation(question, answers)
   tokens = templates.encode(settings.models.template, pair.tokenizer, turns)
   most = pair.target.config.max_position_embeddings
-  # A head's rotations reach further than its config.json says.
+  # A head's rotary embedding works beyond the limit in its config.json.
   if pair.draft and pair.draft_kind == "independent":
     most = min(most, pair.draft.config.max_position_embeddings)
   most = min(most, settings.max_tokens or most)
@@ -199,7 +198,7 @@ def traced(
     seen = jax.tree.map(lambda array, i=i: array[i], trace)
     if isinstance(config.tree, Tree):
       parents, places = config.tree.parents, np.arange(config.nodes)
-    else:  # without the unused slots
+    else:  # without the empty places
       parents, places = placed(seen.parent)
     drawn = seen.tokens[places].tolist()
     # The root was not drawn in this cycle.

@@ -114,7 +114,7 @@ def relative(lengths, base, item) -> Estimate:
 
 
 def quotient(item, over, under) -> Estimate:
-  """Divides the product of the sums of `over` by the same of `under`.
+  """Divides the product of the sums of `over` by the product for `under`.
 
   Args:
     item: The item of each value, by which the error is clustered.
@@ -217,7 +217,7 @@ def _sound(answers) -> list[Answer]:
 def _by_item(
   answers: Iterable[Answer], values: Callable[[Answer], Sequence]
 ) -> dict[int | str, float]:
-  """Returns each question's mean: its turns pooled, then over its seeds."""
+  """Returns each question's mean: over its pooled turns, then over seeds."""
   pooled: dict[int | str, dict[int | None, list[float]]] = {}
   for answer in answers:
     seeds = pooled.setdefault(answer.question, {})

@@ -18,9 +18,9 @@ SOURCE = (
   "question.jsonl"
 )
 
-# The bundled files. For the bundled models: the six tasks, Python for the
-# template "raw", and more of the six tasks to tune trees on. For real language
-# models: everyday questions.
+# The bundled files, in order: the six tasks, Python for the template "raw",
+# and more of the six tasks to tune trees on, all for the bundled models; and
+# everyday questions for real language models.
 NAMED = ("minibench", "python", "tuning", "everyday")
 
 # MT-Bench's own categories, in the order of its questions: ten of each, with
@@ -39,7 +39,7 @@ MT_BENCH = (
 OTHERS = ("translation", "summarization", "qa", "math_reasoning", "rag")
 SPEC_BENCH = dict.fromkeys(MT_BENCH, 10) | dict.fromkeys(OTHERS, 80)
 
-# Each turn of a question has its key: 32 bits hold both numbers.
+# Maximum number of turns: question and turn share the 32 bits of a key.
 TURNS = 16
 _ROOM = 2**32 // TURNS
 
@@ -99,7 +99,7 @@ def load_questions(source: str | os.PathLike) -> tuple[Question, ...]:
     questions[question.question_id] = question
   if not questions:
     raise ValueError(f"{path} is empty")
-  if len({*map(type, questions)}) > 1:  # which have no order
+  if len({*map(type, questions)}) > 1:  # mixed types have no order
     raise ValueError(f"{path}: question_id is a number here and a text there")
   counts = collections.Counter(x.category for x in questions.values())
   if whole and counts != SPEC_BENCH:

@@ -11,8 +11,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 PLAIN = "plain"  # the verifier of decoding without a draft
-NONE = "none"  # its tree and its proposal
-ALL = "all"  # what tables call all tasks together
+NONE = "none"  # the tree and the proposal of PLAIN
+ALL = "all"  # the name of all tasks together, in tables
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class Method:
   Attributes:
     tree: The tree's name in the config.
     proposal: How siblings are drawn.
-    verifier: The rule; PLAIN on tree NONE with proposal NONE.
+    verifier: The rule; or PLAIN, with tree and proposal NONE.
     temperature: The target's temperature.
     seed: Seed of all random draws.
   """
@@ -62,7 +62,7 @@ class Method:
 
   @property
   def numbers(self) -> list[str]:
-    """The other fields than tree, proposal and verifier: "T = 1", "seed 0"."""
+    """The fields but tree, proposal and verifier: "T = 1", "seed 0"."""
     short = {"temperature": "T = ", "seed": "seed "}
     return [
       short.get(name, f"{name} = ") + text(value)

@@ -40,7 +40,7 @@ _VALUES = checks.fields(
   }
 )
 
-# The fields that hold names: a config has them in one text.
+# The fields that hold names; in a config each is one text with spaces.
 NAMES = ("tasks", "trees", "verifiers", "proposals")
 
 # The axes that plain decoding does not have.
@@ -187,7 +187,7 @@ class Run:
     }
 
   def misfit(self, rule: str, tree: str, proposal: str) -> str | None:
-    """Returns the reason why a rule cannot run on them, or None."""
+    """Returns why a rule is not defined for a tree and proposal, or None."""
     named = self.named
     return verifiers.misfit(
       named.rules[rule], named.trees[tree], named.proposals[proposal]
@@ -208,7 +208,7 @@ def to_dict(settings: Run) -> dict:
 
 
 def from_config(config) -> Run:
-  """Freezes a config, a ConfigDict or a dict.
+  """Freezes a config, which is a ConfigDict or a dict.
 
   Lists of names may be one text, with spaces between. The options of `generate`
   are checked later, by `decode_config`.
@@ -300,7 +300,7 @@ def decoding(
     **drafted: Further options of `generate`, unless the method is plain.
 
   Raises:
-    ValueError: The pair cannot decode so.
+    ValueError: The pair cannot decode by this method.
   """
   named = settings.named
   if method.plain:

@@ -55,7 +55,7 @@ def hashes(
       if digest := names.source_hash(thing, name):  # "" for a built-in
         result[f"{group}/{name}"] = digest
   models = settings.models
-  # A product sums in its own order, which changes last digits of logits.
+  # Native products sum in another order, which changes last digits of logits.
   if not finished and models.devices == 1 and jax.default_backend() == "cpu":
     result[native.SWITCH] = str(int(native.used()))
   for name, place, revision in (

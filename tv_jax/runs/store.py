@@ -38,7 +38,7 @@ DONE = "DONE"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Unit:
-  """A run's folder, read.
+  """The content of a run's folder.
 
   Attributes:
     folder: The run's folder.
@@ -92,7 +92,7 @@ def read_many(root: str | os.PathLike) -> tuple[Unit, ...]:
 
 
 class Store:
-  """A run's folder, held for writing; use it as a context.
+  """A run's folder, locked for writing; a context manager.
 
   Attributes:
     folder: The folder.
@@ -152,7 +152,7 @@ class Store:
     Raises:
       ValueError: The answer exists already, or is not valid JSON.
       StoreError: The answer could not be written. All earlier answers are safe,
-        and the store is closed; the next store removes half a line.
+        and the store is closed; the next store removes a torn line.
     """
     key = answer.key
     if key in self.answers:
@@ -163,7 +163,7 @@ class Store:
         (self.folder / DONE).unlink()
         disk.sync_folder(self.folder)
         self.done = False
-      # One write. A full disk takes a part of it; asking again tells why.
+      # A full disk takes only a part. The next write then raises the error.
       left = line
       while left:
         left = left[self._file.write(left) :]
@@ -229,7 +229,7 @@ def _keep_config(config: dict, folder: pathlib.Path, items) -> None:
 
 
 def _note_environment(environment: dict, folder: pathlib.Path) -> None:
-  """Adds an environment to those that wrote here; a new date makes none."""
+  """Adds an environment, unless it differs from a known one only in date."""
   before = load(folder / ENVIRONMENTS) or []
   known = [{**entry, "date": None} for entry in before]
   if {**environment, "date": None} not in known:

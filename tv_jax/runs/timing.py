@@ -32,7 +32,7 @@ def measure(
   """
   asked, prompts = [], []
   for question in questions_lib.limit(questions, settings.timing.per_task):
-    with contextlib.suppress(ValueError):  # which the answer's record says
+    with contextlib.suppress(ValueError):  # its answer has the error
       prompts.append(answers.encode(pair, settings, question, []))
       asked.append(question)
   # On a CPU one program for all rules costs no speed, and compiles once.

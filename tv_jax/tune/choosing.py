@@ -9,8 +9,8 @@ sum, where each node comes with its parent and its elder siblings.
 A greedy choice of the next largest W is not always best: W falls from parent to
 child, but not always from elder to younger sibling (because of noise, or of a
 proposal that draws the likeliest token last). Instead, each node has two
-successors, its first child and its next sibling. In this binary tree the sets
-are the subtrees at the root, and a dynamic program finds the best of each size.
+successors, its first child and its next sibling. In this binary tree, the valid
+sets are the subtrees that contain the root. A dynamic program finds the best.
 
 Axes: N nodes.
 """
@@ -107,7 +107,7 @@ def _successors(tree, node, kept):
 
 
 def _split(some, others):
-  """Merges two lists of largest sums; counts the nodes from the first."""
+  """Returns the largest sums over both lists, and the counts of the first."""
   total = np.full(len(some) + len(others) - 1, -np.inf)
   first = np.zeros(len(total), np.int32)
   for count, value in enumerate(some):
@@ -125,7 +125,7 @@ def part(tree: Tree, nodes: list[int]) -> Tree:
 
 
 def places(tree: Tree, other: Tree) -> list[int] | None:
-  """Returns the nodes of `tree` that are other's drafted nodes, or None."""
+  """Returns the drafted nodes of `other` in `tree`; None if one is missing."""
   nodes = [ROOT]
   for node in range(1, len(other)):
     above, rank = nodes[other.parent[node]], other.rank[node]

@@ -22,7 +22,7 @@ class TreeResult:
     tree: The tree.
     measured: Acceptance length on prompts that were not tuned on; None if the
       wide tree does not contain this tree.
-    gain: `measured` minus that of the chosen tree, on the same cycles.
+    gain: `measured` minus the chosen tree's, on the same cycles.
     decoded: Acceptance length when the tree itself decodes a few prompts.
     seconds: Median time of a cycle; None if the tree was not timed.
   """
@@ -49,8 +49,8 @@ class Tuned:
     rows: Results by name.
     plain: Seconds per token of plain decoding; None if it was not timed.
     check: Realised minus expected length of the wide tree: 0 within its error.
-    settings: Rule, proposal and temperatures, as the file states them.
-    notes: What limits these numbers.
+    settings: Rule, proposal, temperatures and so on, as saved in the file.
+    notes: Limitations of these numbers.
   """
 
   name: str

@@ -172,7 +172,7 @@ def _wide(
 
 
 def reach(run: Generation) -> tuple[np.ndarray, np.ndarray]:
-  """Returns W of each node in every traced cycle [C, N], and its prompt [C]."""
+  """Returns W of all nodes in traced cycles [C, N], and their prompts [C]."""
   assert isinstance(run.tree, Tree)
   assert run.trace is not None
   assert run.config.name is not None

@@ -1,4 +1,4 @@
-"""Draws figures of a few panels as SVG, the same to the byte anywhere."""
+"""Draws figures of a few panels as SVG, byte for byte reproducible."""
 
 from __future__ import annotations
 

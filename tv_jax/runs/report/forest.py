@@ -139,7 +139,7 @@ def _plot(
 
 
 def _span(estimate: Estimate) -> tuple[float, float]:
-  """Returns the ends of an error bar, or the mean twice."""
+  """Returns the ends of an error bar; without an error, the mean twice."""
   error = 0.0 if math.isnan(estimate.error) else _ERRORS * estimate.error
   return estimate.mean - error, estimate.mean + error
 

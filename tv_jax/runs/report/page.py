@@ -1,4 +1,4 @@
-"""Renders the page: one HTML file without other files or the network."""
+"""Renders the page: one HTML file that needs no other file or network."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def cells_of(answers: Iterable[Answer], config: dict) -> Cells:
     for task in (answer.task, ALL):
       grouped.setdefault(task, {}).setdefault(method, []).append(answer)
   tasks = [*TASKS, *sorted(grouped.keys() - TASKS.keys() - {ALL}), ALL]
-  # Trees and rules vary fastest: a table has adjacent methods.
+  # Trees and rules vary fastest, so the methods of a table are adjacent.
   axes = sorted(AXES, key=lambda axis: axis in ("tree", "verifier"))
 
   def place(method):
