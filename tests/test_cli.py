@@ -144,7 +144,7 @@ COMMANDS = (
 )
 OTHERS = (
   *("launch", "experiments", "experiments.results", "experiments.judge"),
-  *("bundled", "examples.faults"),
+  *("bundled", "examples.faults", "examples.published"),
   *(f"benchmarks.{name}" for name in ("verify", "gpu", "loading", "peers")),
 )
 

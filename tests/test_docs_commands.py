@@ -34,6 +34,9 @@ ELSEWHERE = {
   ),
   r"python -m tv_jax\.audit": "test_audit, with fewer rows",
   r"python -m examples\.faults": "test_gallery",
+  r"python -m examples\.published .*": (
+    "test_published, but for what needs a checkout"
+  ),
   r"python -m tv_jax\.certify --program=.*": "test_programs",
   r"python (-m (tv_jax\.audit|examples\.hard_models)|(engine|ours)\.py) .*": (
     "test_audit_samples"
