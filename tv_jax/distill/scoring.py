@@ -223,9 +223,9 @@ def visits(chances: np.ndarray) -> np.ndarray:
 def _length(chances: list) -> tuple[float, np.ndarray, np.ndarray]:
   """Returns the mean length, each conversation's influence, and its cycles.
 
-  The influence is a conversation's contribution to the mean's error. The text
-  ends before the last roots' deeper levels, so each level's mean is over the
-  roots that have this level.
+  The influence is a conversation's contribution to the mean's error. The last
+  roots lack deeper levels, since the text ends, so each level's mean is over
+  the roots that have this level.
   """
   D = chances[0].shape[1]
   weights, sums = np.zeros((2, len(chances), D))

@@ -36,8 +36,8 @@ class DecodeConfig:
   checked and resolved. In plain decoding, drafter, tree, proposal and verifier
   are None.
 
-  The config is hashable. Programs are compiled for `static()`, so configs that
-  differ only in fields that it replaces share their programs.
+  The config is hashable. Programs are compiled for `static()`, so configs with
+  the same `static()` share their programs.
 
   Attributes:
     target: The target's Linen module. It also returns the features that the

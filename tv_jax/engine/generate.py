@@ -94,8 +94,8 @@ def generate(
       probability; 1 for all.
     draft_temperature: Sampling temperature of the draft. Default: the target's,
       but at least 0.1; and 1 for a proposal that only ranks tokens.
-    draft_stop: Drafts nothing below a node if the confidence of a DSpark draft
-      there is less than this.
+    draft_stop: Minimum confidence of a DSpark draft for drafting below a node;
+      0 disables the check.
     stop: Stop strings: each answer is truncated before the first match. They
       are looked for after decoding, so lengths and `seconds` include tokens
       after the match. Use `ends` to end the decoding itself.

@@ -68,9 +68,9 @@ def load(
 
   Args:
     draft: A directory in Hugging Face's layout, a GGUF file, or a repository on
-      the hub. Bundled with the package are "bundled/draft",
-      "bundled/draft_weak", "bundled/eagle", "bundled/eagle3" and
-      "bundled/dspark", for "bundled/target", and "bundled/smollm2_draft" and
+      the hub. The package has "bundled/draft", "bundled/draft_weak",
+      "bundled/eagle", "bundled/eagle3" and "bundled/dspark" for
+      "bundled/target", and "bundled/smollm2_draft" and
       "bundled/smollm2_eagle" for SmolLM2. Ignored if `draft_kind` is "none".
     target: As for `draft`; "bundled/target", or "installed/PACKAGE/FILE" for a
       file of an installed package.

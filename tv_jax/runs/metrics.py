@@ -114,7 +114,7 @@ def relative(lengths, base, item) -> Estimate:
 
 
 def quotient(item, over, under) -> Estimate:
-  """Divides the product of the sums of `over` by the product for `under`.
+  """Returns the ratio of two products of sums, `over` divided by `under`.
 
   Args:
     item: The item of each value, by which the error is clustered.

@@ -131,7 +131,7 @@ class Answer(Key):
     right: Whether the text equals the reference; None without a reference.
     prompt: The user's message, if trees were kept.
     trace: The first cycles' trees, for the report's explorer.
-    error: The error because of which the answer is missing, or None.
+    error: The reason why the answer is missing, or None.
   """
 
   tokens: Sequence[int] = ()

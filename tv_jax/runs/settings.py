@@ -131,7 +131,7 @@ class Run:
       0.1.
     draft_stop: Minimum confidence of a DSpark draft for drafting below a node.
     top_k: Number of likeliest tokens to sample from; 0: all tokens.
-    top_p: Probability of the likeliest tokens to sample from; 1: all tokens.
+    top_p: Total probability of the tokens to sample from; 1: all tokens.
     max_new_tokens: Maximum length of an answer.
     max_tokens: Maximum length of a prompt with its answer; 0: the models'
       limit.
