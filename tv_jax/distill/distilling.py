@@ -30,8 +30,8 @@ from tv_jax.engine.pair import Pair
 from tv_jax.models import Model
 
 ABOUT = "training.json"  # how a draft was made; in the draft's directory
-# Default number of roots of a conversation that a draft of one pass learns from
-# in a step. Each root costs a block.
+# Default number of roots of a conversation that a one-pass draft learns from in
+# a step. Each root costs a block.
 ROOTS = 32
 # Steps between checkpoints, and between scores on held-out text.
 SAVE, SCORE = 50, 200
@@ -100,7 +100,7 @@ def distill(
     prompts: User turns that the target answers; None: the target also writes
       the questions.
     text: Text to train on instead. If the target did not sample it, the
-      expected lengths do not predict those of runs.
+      scores do not predict the lengths of runs.
     batch_size: Conversations that are written together.
     progress: Called with what is being done, how much is done, and the total.
 

@@ -108,8 +108,8 @@ def make(
     key: Random key of the other parameters.
     layers: The target's layers that initialise it; empty: the kind's default.
     known: Tokens that the draft knows; None: all.
-    depth: Block size of a draft of one pass.
-    rank: Rank of the Markov head of a draft of one pass; 0: no head.
+    depth: Block size of a one-pass draft.
+    rank: Rank of the Markov head of a one-pass draft; 0: no head.
   """
   theirs, count = target.params, target.config.num_hidden_layers
   if not layers:

@@ -90,7 +90,7 @@ def score(
     pair: The draft and the target.
     text: Conversations that the target sampled at this temperature.
     depth: Depth of the longest chain; by default `LONGEST`, or the block size
-      of a draft of one pass.
+      of a one-pass draft.
     temperature: Temperature of the target.
     draft_temperature: Temperature of the draft; by default the target's, but at
       least 0.1.

@@ -49,7 +49,7 @@ class Estimate:
   def clustered(cls, values, cluster) -> Estimate:
     """Estimates the mean of values that are dependent within clusters.
 
-    The standard error is that of a ratio: clusters' sums over their sizes.
+    The error is computed for the ratio of the clusters' sums to their sizes.
 
     Args:
       values: The values.
