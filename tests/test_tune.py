@@ -14,6 +14,7 @@ from tests import checkpoints, commands, quick
 from tv_jax import tree as tree_lib
 from tv_jax.certify import cases, drafts, exact
 from tv_jax.engine import Pair
+from tv_jax.engine.decode import Prompt
 from tv_jax.proposals import PROPOSALS
 from tv_jax.tree import ROOT as TOP
 from tv_jax.tune import choosing, tune, tuning
@@ -181,6 +182,14 @@ OPTIONS = {
 @pytest.fixture(scope="module")
 def tuned(pair):
   return tune(pair, PROMPTS, **OPTIONS)
+
+
+def test_options_of_a_draft_are_not_those_of_plain_decoding():
+  options = {"draft_stop": 0.1, "max_new_tokens": 2, "verifier": "traversal"}
+  chain = {"chain:2": tree_lib.chain(2)}
+  asked = [Prompt([1, 2], 0, 2)]
+  timed = tuning._time(checkpoints.pair("dspark"), options, chain, asked)
+  assert {*timed} == {"plain", *chain}
 
 
 def test_a_pair_is_tuned(tuned):

@@ -41,7 +41,7 @@ class Proposal:
       This is the definition that the certificate enumerates, and against which
       `draw` and `laws` are tested.
     rest_from: Index of the first sibling with a distribution that uses `rest`.
-      For fewer siblings than this, `rest` may be arbitrary.
+      For at most this many siblings, `rest` may be arbitrary.
     nested: Whether the first j of k siblings have the distribution of j
       siblings. Then one draw serves nodes with different numbers of children.
     ranks: Whether `draw` only ranks tokens by q. The draft then has temperature

@@ -237,7 +237,9 @@ def _time(
     length.
   """
   options = options | {"batch_size": 1, "panel": None}
-  plain = options | {"verifier": None, "proposal": "without_replacement"}
+  of_drafts = ("among", "draft_stop", "proposal")
+  plain = {name: options[name] for name in options if name not in of_drafts}
+  plain["verifier"] = None
   configs = {_PLAIN: decode_config(pair, **plain)}
   for name, tree in trees.items():
     configs[name] = decode_config(pair, **options, tree=tree)
