@@ -54,7 +54,7 @@ def row(adapter, setting: str) -> str:
     + (f", {setting}" if setting else ""),
     adapter.SOURCE,
     getattr(adapter, "VERSION", None) or commit(adapter.REPOSITORY),
-    settings.tree,
+    adapter.SETTINGS["tree"],
     verdict,
     f"{found.distance:.1g}",
     f"{time.process_time() - started:.0f}",

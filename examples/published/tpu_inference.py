@@ -55,9 +55,10 @@ def verify(tree, tokens, q, p, rng, temperature=1.0, top_p=1.0, logits=None):
   counts, bonus = jnp.array([len(drafted)]), jnp.array([BONUS])
   output = rejection_sample(drafted, counts, q[:-1], laws, bonus, True, key)
   given = [int(x) for x in output if x >= 0]
-  if given[-1] == BONUS:
-    given[-1] = jax.random.categorical(last, jnp.log(p[-1]))
-  return range(1, len(given)), given[-1]
+  token = given[-1]
+  if token == BONUS:
+    token = jax.random.categorical(last, jnp.log(p[-1]))
+  return range(1, len(given)), token
 
 
 def warm(tree, tokens, q, p, rng):
@@ -67,7 +68,7 @@ def warm(tree, tokens, q, p, rng):
 
 def truncated(tree, tokens, q, p, rng):
   """Ask for a temperature of 2 and a top-p that keeps all tokens of p."""
-  least = jnp.where(p[:-1] > 0, p[:-1], 1).min()
+  least = float(jnp.where(p[:-1] > 0, p[:-1], 1).min())
   return verify(tree, tokens, q, p, rng, 2.0, top_p=1 - least / 2)
 
 
