@@ -105,6 +105,16 @@ def moved(key):
   return jnp.squeeze(lax.dynamic_slice(x, (3, 0, 0), (1, 1, 1))) < 0.25
 
 
+def beside_a_number(key, function, number):
+  """Compares a concrete entry of an array with a random entry."""
+  entries = jnp.where(jnp.array([True, False]), held(key, (2,)), number)
+  return (function(entries) >= 0.1)[1]
+
+
+def beyond(key):
+  return held(key, (2,)).at[5].get(mode="fill", fill_value=0.0) < 0.5
+
+
 def closes_over(key):
   uniform = held(key)
   return jax.jit(lambda x: uniform < x)(0.25)
@@ -159,6 +169,15 @@ def closes_over(key):
     (moved, QUARTER),
     (jax.jit(moved), QUARTER),
     (closes_over, QUARTER),
+    (beyond, {True: 1}),
+    *(
+      (lambda key, f=f, x=x: beside_a_number(key, f, x), {met: 1})
+      for f, x, met in (
+        (lambda x: jnp.maximum(x, 0.25), jnp.nan, False),
+        (lambda x: jnp.minimum(0.25, x), jnp.nan, False),
+        (lambda x: x / jnp.array([1.0, 0.0]), 3.0, True),
+      )
+    ),
     (lambda key: random.randint(key, (), 0, 4) > 2, QUARTER),
     (lambda key: random.permutation(key, 4)[0] == 1, QUARTER),
   ],

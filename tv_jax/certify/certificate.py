@@ -61,6 +61,8 @@ def check_size(
       f"of {most} siblings the last may have no choice among {V} tokens, so"
       f" that no fault there shows: give {most + 1} tokens or more"
     )
+  if cases.num_contexts(V, tree.max_depth + 1) >= 2**63:
+    raise ValueError(f"{tree!r} is too deep to certify: give a smaller tree")
   if isinstance(tree, Adaptive) and not enumerable(tree, proposal, settings):
     raise ValueError(
       f"{tree!r} is too large to enumerate: certify a smaller one, such as"

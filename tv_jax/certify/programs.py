@@ -91,6 +91,7 @@ class Certificate(NamedTuple):
   smallest: Case | None  # the clearest failing case
   closed: Case | None  # the smallest case that shows a <= on a coin
   notes: list[str]  # lines about the trees and the cases left out
+  where: str = ""  # " ON CHAINS" if trees were given up
 
   @property
   def lossless(self) -> bool:
@@ -111,7 +112,8 @@ class Certificate(NamedTuple):
     lengths = [len(x) * y for law in laws for x, y in law.chances.items()]
     only_closed = self.closed and not self.smallest
     lines = [
-      f"{self.verdict}{_BUT_FOR * bool(only_closed)}: total variation"
+      f"{self.verdict}{self.where}{_BUT_FOR * bool(only_closed)}:"
+      " total variation"
       f" {self.distance:.2g} at most in {', '.join(several)},"
       f" {float(sum(lengths)) / len(laws):.3f} tokens a cycle,"
       f" {sum(law.runs for law in laws)} runs",
@@ -169,9 +171,10 @@ def certify(program: Callable, settings: Settings | None = None) -> Certificate:
       raise
   certificate = _certify(program, cycle, settings._replace(tree=CHAINS))
   certificate.notes.append(
-    "  on chains alone (--trees=chain): on trees it returns paths of a chain"
+    "  on chains alone (--trees=chain): on trees it returns paths of a chain;"
+    " if it is meant for trees, it is wrong"
   )
-  return certificate
+  return certificate._replace(where=" ON CHAINS")
 
 
 def _certify(program, cycle: bool, settings: Settings) -> Certificate:

@@ -15,6 +15,7 @@ import jax
 
 from tv_jax.edge import disk
 from tv_jax.engine.config import DecodeConfig
+from tv_jax.models import native
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ def program(
   )
   outputs = jax.tree.flatten(outputs)
   numerics = _config("default_matmul_precision"), _config("enable_x64")
+  numerics += (native.used(),)
   return _compile(
     function,
     config,

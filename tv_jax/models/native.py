@@ -12,9 +12,11 @@ import hashlib
 import math
 import os
 import pathlib
+import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +40,8 @@ def fits(x: jax.Array, weights: jax.Array) -> bool:
   """Returns whether `product` takes these arguments and the library is used."""
   *rows, size = x.shape
   known = x.dtype == weights.dtype and x.dtype in (jnp.float32, jnp.bfloat16)
-  return known and 0 < math.prod(rows) <= MOST and not size % 32 and used()
+  known &= size == weights.shape[-1] and not size % 32
+  return known and 0 < math.prod(rows) <= MOST and used()
 
 
 def product(x: jax.Array, weights: jax.Array) -> jax.Array:
@@ -77,7 +80,7 @@ def _few(x: jax.Array, weights: jax.Array):
 def _target() -> str | None:
   """Returns the product's name in XLA; None if it could not be compiled."""
   # A compiled program on disk finds the product by its name.
-  recipe = f"{_SOURCE.read_text()} {_FLAGS} {jax.__version__}"
+  recipe = f"{_SOURCE.read_text()} {_FLAGS} {jax.__version__} {_processor()}"
   digest = hashlib.sha256(recipe.encode()).hexdigest()[:16]
   name = f"tv_jax_few_tokens_{digest}"
   library = disk.cache_folder() / f"{name}.so"
@@ -93,14 +96,25 @@ def _target() -> str | None:
   return name
 
 
+def _processor() -> str:
+  """Returns the processor's features: code for others could crash it."""
+  try:
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+  except OSError:
+    return platform.processor()
+  named = ("flags", "Features")
+  return next((line for line in lines if line.startswith(named)), "")
+
+
 def _compile(library: pathlib.Path) -> None:
   """Compiles the library for this machine's processor."""
   compiler = next(filter(shutil.which, ("c++", "g++", "clang++")), None)
   if compiler is None:
     raise OSError("there is no C++ compiler (c++, g++ or clang++)")
   library.parent.mkdir(parents=True, exist_ok=True)
-  made = library.with_suffix(f".{os.getpid()}")  # unique among processes
   include = f"-I{jax.ffi.include_dir()}"
-  command = [compiler, *_FLAGS, include, _SOURCE, "-o", made]
-  subprocess.run(command, check=True, capture_output=True, text=True)
-  made.replace(library)
+  with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+    made = pathlib.Path(folder, library.name)
+    command = [compiler, *_FLAGS, include, _SOURCE, "-o", made]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    made.replace(library)

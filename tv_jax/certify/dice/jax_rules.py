@@ -91,16 +91,27 @@ def _log(x):
   return x.log()
 
 
+def _is_nan(x) -> bool:
+  return not is_random(x) and x != x
+
+
 def _larger(x, y):
   if isinstance(y, Cell):
     x, y = y, x
-  return x if x >= y else y
+  return x if _is_nan(x) or (not _is_nan(y) and x >= y) else y
 
 
 def _smaller(x, y):
   if isinstance(y, Cell):
     x, y = y, x
-  return x if x <= y else y
+  return x if _is_nan(x) or (not _is_nan(y) and x <= y) else y
+
+
+def _divided(x, y):
+  if is_random(x) or is_random(y):
+    return x / y
+  with np.errstate(all="ignore"):
+    return float(np.float64(x) / np.float64(y))
 
 
 def _each(function: Callable, count: int) -> Callable:
@@ -182,7 +193,7 @@ CONCRETE = EXACT | {
   "min": np.minimum,
 }
 COMPUTED: dict[str, Callable] = EXACT | {
-  "div": np.true_divide,
+  "div": _each(_divided, 2),
   "log": _each(_log, 1),
   "log1p": _each(lambda x: _log(x + 1), 1),
   "max": _each(_larger, 2),

@@ -391,13 +391,15 @@ def _indexed(name: str, values, is_data, params) -> np.ndarray:
       pool.extend(entries.ravel())
     else:
       moved.append(np.asarray(x))
+  fill = params.get("fill_value")
   if "fill_value" in params:
-    params = params | {"fill_value": -1}
+    params = params | {"fill_value": -1}  # the place of the filling
   if name == "scatter" and params.get("update_jaxpr") is not None:
     params = params | {"update_jaxpr": None, "update_consts": ()}
   primitive = _PRIMITIVES[name]
   places = core.eval_trace.process_primitive(primitive, moved, params)
-  table = np.array([*pool, np.nan, None], object)[:-1]
+  filling = np.nan if fill is None else fill
+  table = np.array([*pool, filling, None], object)[:-1]
   if isinstance(places, list | tuple):
     return [table[np.asarray(x)] for x in places]  # pyright: ignore
   return table[np.asarray(places)]

@@ -124,6 +124,8 @@ def _read(path: pathlib.Path, changed: int) -> File:
 
   try:
     whole = Reader(path)
+    if whole.byte_order != "I":
+      raise ValueError("its numbers are big-endian")
     metadata = {x: field.contents() for x, field in whole.fields.items()}
     _check_offsets(whole)
   except Exception as error:  # a damaged file can raise any error
