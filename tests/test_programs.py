@@ -408,7 +408,7 @@ def test_the_command(tmp_path):
         "--trees=branching:2",
       ],
       1,
-      "siblings drawn with_replacement",
+      "to 2 siblings, drawn with_replacement",
     ),
     (["mine:looks_cycle"], 2, "mine.py, line 15: takes int() of a random num"),
   ):

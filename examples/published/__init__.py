@@ -16,8 +16,6 @@ import sys
 from types import ModuleType
 from unittest import mock
 
-# Random draws of compiled code are not followed.
-os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
 CHECKOUTS = "PUBLISHED_CHECKOUTS"
 # In the order of the table.
 NAMES = (

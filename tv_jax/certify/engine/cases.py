@@ -111,7 +111,7 @@ def models(draft_kind: str) -> tuple[Model, Model]:
     "dspark": dspark.DSpark(reading(**block)),
   }[draft_kind]
   # With these seeds the draft is poor enough that rows take several cycles.
-  params = _random(jax.random.key(2 if draft_kind == "dspark" else 1), module)
+  params = _random(jax.random.key(3 if draft_kind == "dspark" else 1), module)
   shared = {x: y for x, y in target.params.items() if x in module.of_target}
   params |= {name: x for name, x in shared.items() if name in params}
   if draft_kind == "eagle3":
