@@ -113,7 +113,10 @@ def explore(
   runs, blur = 0, Fraction(0)
   call = function
   if takes_rng(function) and arrays == "jax":
-    call = lambda: function(jax_tracing.given_key())  # noqa: E731
+
+    def call():
+      return function(jax_tracing.given_key())
+
   elif takes_rng(function):
     call = functools.partial(function, Dice())
   with _LOCK, replaced():

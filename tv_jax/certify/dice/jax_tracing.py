@@ -439,14 +439,6 @@ def _equations(jaxpr) -> core.Jaxpr:
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_short(jaxpr) -> bool:
-  """Tells whether a jitted function is not worth a compilation."""
-  equations = _equations(jaxpr).eqns
-  simple = not any(_jaxprs(x.params) for x in equations)
-  return simple and len(equations) <= _FEW
-
-
-@functools.lru_cache(maxsize=4096)
 def _is_randint(jaxpr) -> bool:
   """Tells whether a jitted function implements `jax.random.randint`."""
   info = _equations(jaxpr).debug_info
