@@ -23,14 +23,10 @@ The questions are Spec-Bench's, expected below the current directory:
 
 or --config.questions=spec_bench:/path/question.jsonl. The target is gated: ask
 for access on its page at huggingface.co, then `hf auth login`. The
-draft's weights are in PyTorch's format. Convert them once, with the parity
-extra:
+draft's weights are in PyTorch's format, which needs the parity extra. For a
+local copy of the target:
 
-  python -m tv_jax.models.checkpoint convert JackFram/llama-68m /path/68m
-
-Then give the draft, and a local target if you have one:
-
-  --config.models.draft=/path/68m --config.models.target=/path/7B
+  --config.models.target=/path/7B
 
 With little memory: --config.batch_size=4.
 """

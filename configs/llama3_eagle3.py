@@ -8,10 +8,8 @@ The real pair has not been run yet, so no expected numbers are known. With
 random checkpoints in the same layout it runs to the end
 (tests/test_real_pairs.py).
 
-The head comes as a PyTorch .bin file. Convert it once:
-
-  python -m tv_jax.models.checkpoint convert \
-    yuhuili/EAGLE3-LLaMA3.1-Instruct-8B /path/eagle3
+The head (yuhuili/EAGLE3-LLaMA3.1-Instruct-8B) is a PyTorch .bin file, which
+needs the parity extra.
 
 The head knows 32,000 of the 128,256 tokens and never drafts the others; the
 target's distribution is preserved nevertheless. The head has one layer, and

@@ -4,12 +4,8 @@ python -m tv_jax.main --config=configs/vicuna_eagle.py \
   --config.models.target=/path/vicuna --config.models.draft=/path/eagle
 
 and with configs/vicuna_eagle.py:smoke for twelve questions and short answers.
-Both are published in PyTorch's format. Convert them once, with the parity
-extra:
-
-  python -m tv_jax.models.checkpoint convert lmsys/vicuna-7b-v1.3 /path/vicuna
-  python -m tv_jax.models.checkpoint convert yuhuili/EAGLE-Vicuna-7B-v1.3 \
-    /path/eagle
+Both (lmsys/vicuna-7b-v1.3 and yuhuili/EAGLE-Vicuna-7B-v1.3) are published in
+PyTorch's format, which needs the parity extra.
 
 Expected: NOT RUN BY THIS PROJECT. The paper's numbers (arXiv 2505.12398, its
 table of statistical methods): tokens gained a cycle by item (in brackets by

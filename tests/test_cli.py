@@ -140,7 +140,7 @@ def test_help_is_no_mistake():
 
 COMMANDS = (
   *("main", "chat", "report", "score", "audit", "certify", "replay", "tune"),
-  *("distill", "models.checkpoint"),
+  "distill",
 )
 OTHERS = (
   *("launch", "experiments", "experiments.results", "experiments.judge"),

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import zipfile
 from collections.abc import Mapping
 
 import ml_dtypes  # noqa: F401  (teaches NumPy the name of bfloat16)
@@ -13,32 +14,33 @@ import safetensors
 from safetensors.numpy import save_file
 
 from tv_jax.edge import disk
-from tv_jax.edge.reading import brief
 from tv_jax.models import gguf
 from tv_jax.models.layout import StoredTensor
 
 REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 SINGLE = "model.safetensors"
 _PATTERNS = ("*.json", "*.safetensors", "tokenizer*", "*.jinja", "merges.txt")
+_BINARY = "pytorch_model*.bin"
+# PyTorch's names of dtypes, by safetensors' names.
+_DTYPES = {
+  "torch.float64": "F64",
+  "torch.float32": "F32",
+  "torch.bfloat16": "BF16",
+  "torch.float16": "F16",
+}
 
 
-def resolve(path_or_repo, revision: str | None, patterns=()) -> pathlib.Path:
+def resolve(path_or_repo, revision: str | None) -> pathlib.Path:
   """Returns the path of a checkpoint, a directory or a GGUF file.
 
   Args:
     path_or_repo: A directory, a GGUF file, or a repository's name on the
       Hugging Face hub.
     revision: The repository's commit, tag or branch.
-    patterns: Patterns of additional files to download.
 
   Returns:
     The given path, or the hub cache's directory of that revision.
   """
-  if not isinstance(path_or_repo, str | os.PathLike):
-    raise ValueError(
-      f"{brief(path_or_repo)} is no path: give a directory, or the name of a"
-      " hub repository (owner/name)"
-    )
   directory = os.path.expanduser(path_or_repo)
   if is_local(directory):
     if revision is not None:
@@ -54,14 +56,16 @@ def resolve(path_or_repo, revision: str | None, patterns=()) -> pathlib.Path:
     )
   import huggingface_hub
 
-  try:
+  def download(*patterns):
     return pathlib.Path(
       huggingface_hub.snapshot_download(
-        str(path_or_repo),
-        revision=revision,
-        allow_patterns=[*_PATTERNS, *patterns],
+        str(path_or_repo), revision=revision, allow_patterns=[*patterns]
       )
     )
+
+  try:
+    directory = download(*_PATTERNS)
+    return directory if weights(directory) else download(*_PATTERNS, _BINARY)
   except (OSError, ValueError) as error:
     reason = " ".join(str(error).split())
     raise ValueError(
@@ -75,29 +79,22 @@ def is_local(place) -> bool:
   return os.path.isdir(place) or gguf.is_file(place)
 
 
-def shards(directory: pathlib.Path, single: str) -> list[pathlib.Path]:
-  """Returns a checkpoint's files with weights: `single`, or its shards."""
-  if (directory / single).exists():
-    return [directory / single]
-  paths = sorted(directory.glob(f"*model-*-of-*{pathlib.Path(single).suffix}"))
-  for path in paths[:1]:
-    count = int(path.stem.rpartition("-of-")[2])
-    if count != len(paths):
-      raise ValueError(
-        f"{directory} has {len(paths)} of {count} files like {path.name}:"
-        " download it again"
-      )
-  return paths
-
-
-def _open(path):
-  try:
-    return safetensors.safe_open(path, framework="numpy")
-  except (safetensors.SafetensorError, OSError) as error:
-    reason = " ".join(str(error).split())
-    raise ValueError(
-      f"{path} is truncated or is not safetensors ({reason}): download it again"
-    ) from None
+def weights(directory: pathlib.Path) -> list[pathlib.Path]:
+  """Returns a checkpoint's files with weights: safetensors, or else .bin."""
+  for single in (SINGLE, "pytorch_model.bin"):
+    if (directory / single).exists():
+      return [directory / single]
+    suffix = pathlib.Path(single).suffix
+    paths = sorted(directory.glob(f"*model-*-of-*{suffix}"))
+    for path in paths[:1]:
+      count = int(path.stem.rpartition("-of-")[2])
+      if count != len(paths):
+        raise ValueError(
+          f"{directory} has {len(paths)} of {count} files like {path.name}:"
+          " download it again"
+        )
+      return paths
+  return []
 
 
 def contents(directory: pathlib.Path, source) -> dict[str, StoredTensor]:
@@ -114,22 +111,16 @@ def contents(directory: pathlib.Path, source) -> dict[str, StoredTensor]:
       f"{source} holds GGUF files, which are given by their own path: such as"
       f" {files[0]}"
     )
-  paths = shards(directory, SINGLE)
+  paths = weights(directory)
   if not paths:
-    raise ValueError(
-      f"{source} has no {SINGLE} and no shards of it: if it holds PyTorch .bin "
-      f"files, run `python -m tv_jax.models.checkpoint convert {source} DST` "
-      "and load DST (converting needs the parity extra)"
-    )
+    raise ValueError(f"{source} has no {SINGLE} and no shards of it")
   tensors = {}
   for path in paths:
+    if path.suffix == ".bin":
+      tensors |= _binary(path)
+      continue
     with _open(path) as file:
       for name in file.keys():  # noqa: SIM118  (not a mapping)
-        if name in tensors:
-          raise ValueError(
-            f"{path} holds {name}, and so does"
-            f" {tensors[name].path.name}: remove one or the other"
-          )
         header = file.get_slice(name)
         tensors[name] = StoredTensor(
           path=path,
@@ -140,23 +131,66 @@ def contents(directory: pathlib.Path, source) -> dict[str, StoredTensor]:
   return tensors
 
 
+def _open(path):
+  try:
+    return safetensors.safe_open(path, framework="numpy")
+  except (safetensors.SafetensorError, OSError) as error:
+    raise _damaged(path, error) from None
+
+
+def _damaged(path: pathlib.Path, error: Exception) -> ValueError:
+  """Returns an error that names a file which cannot be read."""
+  reason = " ".join(str(error).split())[:300]
+  return ValueError(
+    f"{path} is truncated or is not what its name says ({reason}): download it"
+    " again"
+  )
+
+
 def _rows(path: pathlib.Path, name: str, start: int, stop: int) -> np.ndarray:
   """Reads rows of a tensor; closes the file, so that no page stays mapped."""
   with _open(path) as file:
     return file.get_slice(name)[start:stop]
 
 
+def _binary(path: pathlib.Path) -> dict[str, StoredTensor]:
+  """Returns the tensors of a file in PyTorch's format."""
+  try:
+    import torch
+  except ImportError:
+    raise ValueError(
+      f"{path} can only be read with PyTorch: pip install 'tv-jax[parity]'"
+    ) from None
+  try:
+    tensors = torch.load(
+      path,
+      map_location="cpu",
+      mmap=zipfile.is_zipfile(path),  # older files cannot be mapped
+      weights_only=True,
+    )
+  except Exception as error:  # a damaged file can raise any error
+    raise _damaged(path, error) from None
+
+  def rows(tensor, start, stop):
+    part = tensor[start:stop]  # NumPy has no bfloat16
+    return (part.float() if part.is_floating_point() else part).numpy()
+
+  return {
+    name: StoredTensor(
+      path=path,
+      shape=tuple(tensor.shape),
+      dtype=_DTYPES.get(str(tensor.dtype), str(tensor.dtype)),
+      rows=functools.partial(rows, tensor),
+    )
+    for name, tensor in tensors.items()
+  }
+
+
 def write(directory, tensors: Mapping[str, np.ndarray], config: dict) -> None:
   """Writes tensors and a config.json in Hugging Face's layout."""
   directory = pathlib.Path(directory)
   directory.mkdir(parents=True, exist_ok=True)
-  try:
-    save_file(dict(tensors), directory / SINGLE, metadata={"format": "pt"})
-  except safetensors.SafetensorError as error:  # such as a full disk
-    reason = " ".join(str(error).split())
-    raise disk.StoreError(
-      f"{directory / SINGLE} cannot be written: {reason}"
-    ) from None
+  save_file(dict(tensors), directory / SINGLE, metadata={"format": "pt"})
   disk.readable(directory / SINGLE)
   text = json.dumps(config, indent=2) + "\n"
   (directory / "config.json").write_text(text)

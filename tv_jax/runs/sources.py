@@ -26,7 +26,6 @@ from tv_jax.tree import Tree
 # and evenly spread pieces.
 WHOLE = 64 << 20
 _PIECES, _PIECE = 4096, 4096
-_MODEL = ("config.json", "*.safetensors")
 # The target's tokenizer serves both models.
 _TOKENIZER = (
   *("generation_config.json", "tokenizer*", "chat_template*"),
@@ -92,8 +91,9 @@ def of_model(name: str, place: str, revision: str | None) -> dict[str, str]:
   if gguf.is_file(folder):
     paths = [folder]
   elif storage.is_local(pathlib.Path(place).expanduser()):
-    patterns = _MODEL + (_TOKENIZER if name == "target" else ())
-    paths = [path for x in patterns for path in sorted(folder.glob(x))]
+    patterns = _TOKENIZER if name == "target" else ()
+    paths = [folder / "config.json", *storage.weights(folder)]
+    paths += [path for x in patterns for path in sorted(folder.glob(x))]
   else:
     return {name: folder.name}  # the commit
   return {f"{name}/{path.name}": of_file(path) for path in paths}
