@@ -366,7 +366,8 @@ def a_draft():
       lambda t, q, p: (spoiled(t, 1, INVALID), q, p),
       "node 3 has token 3",
     ),
-    (lambda t, q, p: (t, q[:, :-1], p), r"q \[6, 7\]"),
+    (lambda t, q, p: (t, q[:, :-1], p), r"\(6, 7\), \(6, 8\)\]: the tree has"),
+    (lambda t, q, p: (t, q[0], p[0]), r"\(8,\), \(8,\)\]: the tree has 6"),
   ],
 )
 def test_verify_refuses_a_malformed_draft(change, message):

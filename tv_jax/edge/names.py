@@ -36,21 +36,49 @@ def is_foreign(text: str) -> bool:
   return bool(_FOREIGN.fullmatch(text))
 
 
-def find(table: Mapping, text: str, kind: str):
-  """Returns the object with a name in a table, or of `module:name`.
+def resolve(table: Mapping, thing, kind: str, of_function=lambda f: f):
+  """Finds a dataclass object by name, and gives every object a name.
 
   Args:
     table: The built-in objects by name.
-    text: The name.
+    thing: A name in the table, the name of a user's object, "module:name", the
+      object, or a function.
     kind: The kind of object, such as "verifier", for errors.
+    of_function: Makes an object of a function.
+
+  Returns:
+    The object. Its name is the given text; or "module:name", if it is a
+    variable of a module; or its attribute `name`; or the name of its first
+    function.
+
+  Raises:
+    ValueError: The object is unknown or unnamed, or has a built-in's name.
   """
-  if text in table:
-    return table[text]
-  if ":" not in text:
+  text = thing if isinstance(thing, str) else ""
+  found, class_ = thing, type(next(iter(table.values())))
+  if text and text not in table and ":" not in text:
     raise ValueError(
       f"{kind} {text!r}: not one of {', '.join(table)}, nor module:name"
     )
-  return load(text, kind)
+  if text:
+    found = table[text] if text in table else load(text, kind)
+  if callable(found) and not isinstance(found, type):
+    found = of_function(found)
+  if not isinstance(found, class_):
+    raise ValueError(
+      f"{kind} {thing!r}: give a name, module:name, or a {class_.__name__}"
+    )
+  if found in table.values():
+    return found
+  functions = filter(callable, vars(found).values())
+  name = text or of(thing) or found.name or of(next(functions))
+  if not name or name in table:
+    problem = f"has the name {name!r} of a built-in" if name else "has no name"
+    raise ValueError(
+      f"a {kind} of your own {problem}: give it another, as in"
+      f' {class_.__name__}(name="mine", ..)'
+    )
+  return dataclasses.replace(found, name=name)
 
 
 def load(text: str, kind: str):

@@ -58,11 +58,9 @@ def residual_at(tree, siblings: Siblings, g, q, p, spared, node) -> jax.Array:
       mass is not needed.
     node: []
   """
-  if isinstance(tree, Tree):  # a constant, which costs no kernel
-    count = jnp.asarray(tree.num_children)[node]
-  else:
-    count = jnp.sum(tree.children[node] != NO_CHILD, dtype=jnp.int32)
-  law = law_of(siblings, node, jnp.maximum(count - 1, 0))
+  # A constant of a static tree, which costs no kernel.
+  count = jnp.asarray((tree.children != NO_CHILD).sum(axis=1, dtype=np.int32))
+  law = law_of(siblings, node, jnp.maximum(count[node] - 1, 0))
   law = law._replace(exists=law.exists & spared(node))
   last = residual.shift(unpack(g[node]), law)
   return residual.write_out(last, siblings.tokens[node], p[node], q[node])

@@ -15,43 +15,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.proposals import Proposal
-from tv_jax.tree import NO_CHILD, NO_PARENT, ROOT, Topology, Tree
+from tv_jax.tree import NO_CHILD, NO_PARENT, ROOT, Topology
 from tv_jax.verifiers import family, residual
 from tv_jax.verifiers.offers import Offers
 
 
-def traversal_offers(
-  tree: Tree | Topology, proposal: Proposal, tokens, q, p
+def offers(
+  tree: Topology, proposal: Proposal, tokens, q, p, *, inherits: bool
 ) -> Offers:
-  """Computes the same offers as `levels.traversal_offers`."""
-  g, entry, residual_at = _visit(tree, proposal, tokens, q, p, inherits=True)
-  mass = family.unpack(g).mass
-  return Offers(chance=mass, offered=entry > 0, residual=residual_at)
+  """Computes the offers of `levels.py`.
 
-
-def token_level_offers(
-  tree: Tree | Topology, proposal: Proposal, tokens, q, p
-) -> Offers:
-  """Computes the same offers as `levels.token_level_offers`."""
-  _, entry, residual_at = _visit(tree, proposal, tokens, q, p, inherits=False)
-  return Offers(chance=entry, offered=entry > 0, residual=residual_at)
-
-
-def _visit(tree, proposal, tokens, q, p, *, inherits: bool):
-  """Visits all nodes.
-
-  Args:
-    tree: The tree.
-    proposal: How siblings were drawn.
-    tokens: [N]
-    q: [N, V]
-    p: [N, V]
-    inherits: Whether a node starts with its entry probability times p, instead
-      of p.
-
-  Returns:
-    The residuals [N, 4 + K] and entry probabilities [N] of all nodes, and a
-    function that writes out a node's residual.
+  A node of the traversal inherits mass: it starts with its entry probability
+  times p. In token-level verification (`inherits` is False) it starts with p.
   """
   siblings = family.gather(tree, proposal, tokens, q, p)
   parent, rank = jnp.asarray(tree.parent), jnp.asarray(tree.rank)
@@ -90,7 +65,10 @@ def _visit(tree, proposal, tokens, q, p, *, inherits: bool):
   start = jnp.zeros(N, p.dtype).at[ROOT].set(1)
   g = family.begin(siblings, np.arange(N), start)
   g, entry = jax.lax.fori_loop(1, N, visit, (g, start))
-  residual_at = functools.partial(
-    family.residual_at, tree, siblings, g, q, p, spared
+  return Offers(
+    chance=family.unpack(g).mass if inherits else entry,
+    offered=entry > 0,
+    residual=functools.partial(
+      family.residual_at, tree, siblings, g, q, p, spared
+    ),
   )
-  return g, entry, residual_at

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import typing
-
 from tv_jax.edge import names
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
@@ -27,47 +24,10 @@ DEFAULT = ("token_level", "traversal", "block")
 
 
 def resolve(verifier: Verifier | Decide | str) -> Verifier:
-  """Finds a rule by name, and gives every rule a name.
-
-  Args:
-    verifier: A name of `VERIFIERS`, a `Verifier`, a `decide` function, or the
-      name of a user's object, "package.module:name". The module may be in the
-      current directory.
-
-  Returns:
-    The rule. Its name is the given text; or "module:name", if the object is a
-    variable of a module; or the attribute `name`.
-
-  Raises:
-    ValueError: The rule is unknown or unnamed, or has the name of a built-in.
-  """
-  rule, name = verifier, ""
-  if isinstance(verifier, str):
-    rule = names.find(VERIFIERS, verifier, "verifier")
-    name = verifier
-  if not isinstance(rule, Verifier):
-    if not callable(rule) or isinstance(rule, type):
-      raise ValueError(
-        f"verifier {verifier!r}: give a name, module:name, a Verifier or a"
-        " decide function"
-      )
-    rule = Verifier(decision=typing.cast(Decide, rule))
-  if not name and VERIFIERS.get(rule.name) == rule:
-    return rule
-  name = name or names.of(verifier) or rule.name
-  name = name or names.of(rule.offers or rule.decision)
-  if not name:
-    raise ValueError(
-      f"verifier {verifier!r} has no name: give it one, as in"
-      ' Verifier(name="mine", offers=...)'
-    )
-  rule = dataclasses.replace(rule, name=name)
-  if VERIFIERS.get(name, rule) != rule:
-    raise ValueError(
-      f"a rule of your own has the name {name!r} of a built-in: give it"
-      ' another, as in Verifier(name="mine", offers=...)'
-    )
-  return rule
+  """Finds a rule by name, and gives every rule a name; see `names.resolve`."""
+  return names.resolve(
+    VERIFIERS, verifier, "verifier", lambda decide: Verifier(decision=decide)
+  )
 
 
 def misfit(

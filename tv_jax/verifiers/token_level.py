@@ -14,8 +14,9 @@ from tv_jax.verifiers.verifier import Verifier
 
 def offers(tree, *draft) -> Offers:
   """Computes offers level by level, or in a loop for a traced tree."""
-  form = levels if isinstance(tree, Tree) else loop
-  return form.token_level_offers(tree, *draft)
+  if isinstance(tree, Tree):
+    return levels.token_level_offers(tree, *draft)
+  return loop.offers(tree, *draft, inherits=False)
 
 
 RULE = Verifier(

@@ -67,34 +67,18 @@ def decide(
   An invalid decision becomes a fault: one step of plain decoding. A decision is
   invalid if its node is outside the tree or has no token, or if its residual is
   not a distribution. Decisions that are derived from offers are always valid.
-
-  Args:
-    rule: The verification rule.
-    tree: See `Verifier.decide` for this and all following arguments.
-    proposal: How siblings were drawn.
-    tokens: [N]
-    q: [N, V]
-    p: [N, V]
-    eta: [N]
-    offers: The rule's offers on this draft, if already computed.
+  For the arguments see `Verifier.decide`.
   """
   decision = rule.decide(tree, proposal, tokens, q, p, eta, offers)
   if rule.offers:
     return decision
-  node = jnp.asarray(decision.node, jnp.int32)
-  decision = dataclasses.replace(decision, node=node)
-  total = jnp.sum(decision.residual)
+  node, total = decision.node, jnp.sum(decision.residual)
   inside = (node >= ROOT) & (node < len(tokens))
   drawn = tokens[jnp.where(inside, node, ROOT)] != INVALID
   valid = inside & (drawn | (node == ROOT))
   valid &= (total > 0) & (total < jnp.inf) & (jnp.min(decision.residual) >= 0)
-  plain = settle(
-    node=jnp.full_like(node, ROOT),
-    weights=p[ROOT],
-    p=p,
-    accept=decision.accept,
-    fault=jnp.array(True),
-  )
+  accept, fault = decision.accept, jnp.bool(True)
+  plain = settle(node=node, weights=p[ROOT], p=p, accept=accept, fault=fault)
   return jax.tree.map(lambda x, y: jnp.where(valid, x, y), decision, plain)
 
 
@@ -126,15 +110,14 @@ def verify(
   """
   proposal, rule = proposals.resolve(proposal), resolve(verifier)
   if not any(isinstance(array, Tracer) for array in (tokens, q, p)):
-    N = len(tree)
-    shapes = tuple(map(np.shape, (tokens, q, p)))
-    if shapes != ((N,), shapes[2], (N, *shapes[2][1:])):
+    N, V = len(tree), np.shape(p)[-1:]
+    shapes = [np.shape(array) for array in (tokens, q, p)]
+    if shapes != [(N,), (N, *V), (N, *V)]:
       raise ValueError(
-        f"tokens {[*shapes[0]]}, q {[*shapes[1]]}, p {[*shapes[2]]}: the tree"
-        f" has {N} nodes, give [{N}], [{N}, V] and [{N}, V]"
+        f"tokens, q and p have shapes {shapes}: the tree has {N} nodes, give"
+        f" [{N}], [{N}, V] and [{N}, V]"
       )
-    draft = (np.asarray(array)[None] for array in (tokens, q, p))
-    check_drafts(tree, *draft)
+    check_drafts(tree, *(np.asarray(x)[None] for x in (tokens, q, p)))
   if reason := misfit(rule, tree, proposal):
     raise ValueError(reason)
   tokens = jnp.asarray(tokens, jnp.int32)
