@@ -1,6 +1,7 @@
 """JAX's functions of random numbers have the laws that they should have."""
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -151,6 +152,10 @@ def closes_over(key):
       lambda key: random.categorical(key, jnp.log(LAW[:2])),
       {0: 2 / 3, 1: 1 / 3},
     ),
+    (
+      lambda key: [random.categorical(key, jnp.log(LAW)) for _ in range(2)],
+      {(token, token): chance for token, chance in TOKENS.items()},
+    ),
     (lambda key: lax.top_k(random.gumbel(key, 3) + jnp.log(LAW), 2)[1], PAIRS),
     (lambda key: random.choice(key, 3, (2,), False, LAW), PAIRS),
     (
@@ -242,7 +247,20 @@ def test_a_function_is_not_known_by_its_name():
     ),
     (
       lambda key: [random.randint(key, (), 0, n) for n in (2, 3)],
-      "two ranges with the same key",
+      "two ranges or types with the same key",
+    ),
+    *(
+      (lambda key, draws=draws: [draw(key) for draw in draws], "independent")
+      for draws in itertools.permutations(
+        (
+          lambda key: random.choice(key, 3),
+          lambda key: held(key) < 0.5,
+          lambda key: random.permutation(key, 3),
+          lambda key: held(random.split(key)[0]) < 0.5,
+        ),
+        2,
+      )
+      if "choice" in str([draw.__code__.co_names for draw in draws])
     ),
     (
       lambda key: jax.vmap(lambda n: random.randint(key, (), 0, n))(

@@ -46,17 +46,20 @@ class Uniform:
 
   def less(self, number: Fraction, or_equal: bool) -> bool:
     """Returns whether u < number or u <= number; may split the interval."""
-    if self.raced:
-      refuse("compares a uniform whose logarithm was in a race")
     if self.low == self.high:  # u is exactly 0
       return number >= 0 if or_equal else number > 0
     if number >= self.high:
       return True
     if number < self.low or (number == self.low and (number or self.open)):
       return False
+    if number == 0 and not or_equal:
+      return False
+    if self.raced:
+      refuse(
+        "compares a uniform whose logarithm was in a race (in JAX, a key may be"
+        " used for both)"
+      )
     if number == 0:
-      if not or_equal:
-        return False
       # u <= 0 holds only if u is exactly 0.
       if current().take((Fraction(0), Fraction(1)), edge=0) == 0:
         self.high = self.low

@@ -38,6 +38,7 @@ _UNSEEN += ("rng_uniform", "rng_bit_generator", "random_gamma")
 _CALLS = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat2")
 _CALLS += ("custom_jvp_call", "custom_vjp_call", "shard_map")
 _FEW = 8  # operations that are not worth a compilation
+_KEYS = "threefry2x32"  # a bit of these depends on its key and its index alone
 _ROOT = 0x9E3779B9, 0x7F4A7C15
 
 
@@ -66,14 +67,15 @@ for _name in ("item", "tolist", "tobytes", "__str__", "__format__"):
 class Following(core.Trace):
   """Executes JAX's primitives during a run of a function."""
 
-  __slots__ = ("integers", "keys", "uniforms")
+  __slots__ = ("integers", "keys", "spent", "uniforms")
 
   def __init__(self):
     """Begins a run without draws."""
     super().__init__()
     self.keys: set[bytes] = set()  # derived from the given key
     self.uniforms: dict[tuple, Uniform] = {}
-    self.integers: dict[tuple, tuple[int, int]] = {}
+    self.integers: dict[tuple, tuple[tuple, int]] = {}
+    self.spent: set[bytes] = set()  # keys from which integers were drawn
 
   def stage_value(self, val):
     """Returns a value as an array."""
@@ -184,10 +186,10 @@ class Following(core.Trace):
     rows = self._given(keys)
     if bit_width not in (32, 64):
       refuse(f"draws {bit_width} random bits, whose chances are coarse")
-    kind = bit_width, *(() if _is_split() else shape)
+    self._refuse_both(rows, self.spent)
     entries = np.empty((len(rows), math.prod(shape)), object)
     for i, j in np.ndindex(entries.shape):
-      place = rows[i], j, *kind
+      place = rows[i], j, bit_width
       if place not in self.uniforms:
         self.uniforms[place] = Uniform()
       entries[i, j] = rules.Bits(self.uniforms[place], bit_width)
@@ -199,17 +201,29 @@ class Following(core.Trace):
     if np.ndim(low) or np.ndim(high):
       refuse("draws integers between arrays of numbers")
     rows, count = self._given(keys), max(int(high) - int(low), 1)
-    shape = aval.shape[keys.ndim :]
-    drawn = np.empty((len(rows), math.prod(shape)), aval.dtype)
+    # JAX draws the bits of integers from the two parts of a split key.
+    used = {*rows, *_rows(jax.vmap(jax.random.split)(keys.reshape(-1)))}
+    self._refuse_both(used, {row for row, *_ in self.uniforms})
+    self.spent |= used
+    drawn = np.empty((len(rows), aval.size // len(rows)), aval.dtype)
     for i, j in np.ndindex(drawn.shape):
-      place = rows[i], j, *(() if _is_split() else shape)
+      place, kind = (rows[i], j), (count, aval.dtype.itemsize)
       if place not in self.integers:
-        self.integers[place] = count, generators.draw_below(count)
+        self.integers[place] = kind, generators.draw_below(count)
       known, offset = self.integers[place]
-      if known != count:
-        refuse("draws integers of two ranges with the same key")
+      if known != kind:
+        refuse("draws integers of two ranges or types with the same key")
       drawn[i, j] = int(low) + offset
     return drawn.reshape(aval.shape)
+
+  def _refuse_both(self, rows, others: set[bytes]) -> None:
+    """Refuses bits and integers of one key, which are dependent."""
+    if not others.isdisjoint(rows):
+      raise RefusedError(
+        "draws integers (by randint, or by choice without p) and other numbers"
+        " with the same key, or with a part of it after a split: they are not"
+        " independent (split the key first, and use each part once)"
+      )
 
   def _given(self, keys) -> list[bytes]:
     """Returns the keys' data; refuses keys not derived from the given key."""
@@ -337,11 +351,6 @@ class Following(core.Trace):
     if all(isinstance(x, np.ndarray) for x in rows):
       return np.stack(rows)
     return jnp.stack(rows)
-
-
-def _is_split() -> bool:
-  """Tells whether a random bit depends on its index but not on the shape."""
-  return jax.config.jax_threefry_partitionable  # pyright: ignore
 
 
 def _row(x, i: int):
@@ -497,14 +506,16 @@ def followed(path: Path) -> Iterator[None]:
 def _root(odd: int) -> tuple[Any, list[bytes]]:
   """Returns one of two keys that differ in each bit, and its data."""
   with core.set_current_trace(core.eval_trace):
-    size = jax.random.key_data(jax.random.key(0)).size
-    bits = np.resize(np.array(_ROOT, np.uint32), size)
-    key = jax.random.wrap_key_data(jnp.asarray(~bits if odd else bits))
+    bits = jnp.array(_ROOT, jnp.uint32)
+    key = jax.random.wrap_key_data(~bits if odd else bits, impl=_KEYS)
     return key, _rows(key)
 
 
 def given_key() -> Any:
   """Returns the key that a function is given in this run."""
+  config: Any = jax.config
+  if not config.jax_threefry_partitionable:
+    raise RefusedError("JAX_THREEFRY_PARTITIONABLE=0 is not followed")
   trace, odd = _now[-1]
   key, rows = _root(odd)
   trace.keys.update(rows)
