@@ -158,27 +158,45 @@ def thin(
   rng, (R, V) = np.random.default_rng(seed), world.q.shape
   order = np.where(world.q > 0, rng.random((R, V)), 2).argsort(axis=1)
   widest = tree.max_children + 1
+  ranks, siblings_at = tree.rank, tree.num_children[tree.parent]
   extra, chosen = rng.integers(2, widest + 1, R), rng.random(R)
   share, cut = 0.6, widest
   while True:
     size, context, path = np.where(chosen < share, extra, 1), ROOT, []
     for node in tree.paths[target][1 : tree.depth[target] + 1]:
-      row, needed = context % R, int(min(cut, tree.rank[node] + 1))
-      size[row] = needed
-      path.append((row, int(order[row, needed - 1])))
+      row = context % R
+      size[row] = min(cut, _fewest(proposal, V, siblings_at[node], ranks[node]))
+      path.append((row, order[row, size[row] - 1]))
       context = below(context, path[-1][1], V)
     size[context % R] = min(cut, tree.num_children[target] + 1)
-    kept = order.argsort(axis=1) < size[:, None]
+    place = order.argsort(axis=1)
+    kept = place < size[:, None]
     q, p = np.where(kept, world.q, 0), world.p
     if target != ROOT:
       p = 0.2 * p + 0.8 * _normal(np.where(kept, rng.random((R, V)), 0))
+      # Where q falls and p rises, each child is reached in some draft.
+      last = context % R
+      for row in [*(row for row, _ in path), last]:
+        q[row] = np.maximum(size[row] - place[row], 0)
+      p[last] = np.where(kept[last], 1 + place[last], 0.1)
       for row, token in path:
-        p[row, token], q[row, token] = 1, q[row].sum() / 8
+        p[row, token] = 20 * p[row].sum()
     q = _normal(q)
     if enumerate_drafts(tree, proposal, q, most) is not None:
       return world._replace(p=_normal(p), q=q)
     share *= 0.6
     cut = max(1, cut - (share < 0.01))
+
+
+@functools.cache
+def _fewest(proposal: Proposal, V: int, k: int, rank: int) -> int:
+  """Returns how many tokens q needs: child `rank` alone is the least likely."""
+  for size in range(1, V):
+    q = _normal(np.maximum(size - np.arange(V), 0)[None])[0]
+    last = siblings_of(proposal, q, k).tokens == size - 1
+    if (last.argmax(axis=1) == rank)[last.any(axis=1)].any():
+      return size
+  return V
 
 
 def _normal(rows):
