@@ -34,7 +34,7 @@ _SETTINGS = Settings()
 # maximum number of nodes of an adaptive tree.
 BUDGET, _COINS = 300_000, 20
 # Maximum number of drafts of a thinned world, and if made to reach a family.
-_FEW, _MANY = 128, 700
+_FEW, _MANY = 100, 400
 
 
 def enumerable(
@@ -211,11 +211,10 @@ def _enumerate(decide, proposal, tree, settings) -> Check:
   if not whole:
     # All kinds of worlds, thinned; then worlds that are made to reach a family.
     families = tree.inner.tolist()
-    aims = [ROOT] * len(worlds) + families * 2
+    aims = [ROOT] * len(worlds) + families
     most = [_FEW] * len(worlds) + [_MANY] * len(families)
-    most += [_FEW] * len(families)
     made = cases.generate(
-      settings.seed + 1, 2 * len(families), V, contexts, ["smooth"]
+      settings.seed + 1, len(families), V, contexts, ["smooth"]
     )
     worlds = [
       drafts.thin(i, tree, proposal, world, *aim)
