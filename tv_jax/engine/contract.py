@@ -1,73 +1,55 @@
-"""Traces users' rules, proposals and policies before a run, to check shapes.
+"""Traces users' rules and proposals before a run, to check shapes.
 
 Axes: N nodes, V vocabulary.
 """
 
 import functools
-from typing import cast
 
 import jax
 import numpy as np
 
 from tv_jax.drafting import adaptive
-from tv_jax.edge import names
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Adaptive, Tree
-from tv_jax.verifiers import VERIFIERS, Decision, Shape, Verifier
+from tv_jax.verifiers import VERIFIERS, Decision, Verifier
 
 
 @functools.lru_cache(maxsize=256)
 def check(
   rule: Verifier, proposal: Proposal, tree: Tree | Adaptive, V: int, dtype="f4"
 ) -> None:
-  """Traces functions that are not built in, and checks their results.
-
-  Raises:
-    ValueError: A result has a wrong shape or type, or the function raised.
-  """
-  own = {}
-  if isinstance(tree, Adaptive) and tree.policy:
-    policy = names.of(tree.policy) or tree.policy
-    own[f"policy {policy!r}"] = lambda: _trace_policy(tree, dtype, V)
+  """Traces a user's rule and proposal; raises ValueError for a wrong result."""
+  found = {}
   if proposal not in PROPOSALS.values():
-    own[f"proposal {proposal.name!r}"] = lambda: [
-      fault for k in tree.family_sizes for fault in drawn(proposal, k, dtype, V)
-    ]
-  if own or rule not in VERIFIERS.values():
-    own[f"verifier {rule.name!r}"] = lambda: faults(
-      rule, proposal, tree, dtype, V
-    )
-  for name, find in own.items():
-    try:
-      message = "; ".join(find())
-    except Exception as error:  # a user's function may raise anything
-      message = names.raised(error)
-    if message:
-      raise ValueError(f"{name} on {tree!r}: {message}")
+    wrong = drawn(proposal, tree.max_children, dtype, V)
+    found[f"proposal {proposal.name!r}"] = wrong
+  if rule not in VERIFIERS.values():
+    found[f"verifier {rule.name!r}"] = faults(rule, proposal, tree, dtype, V)
+  for name, wrong in found.items():
+    if wrong:
+      raise ValueError(f"{name} on {tree!r}: {'; '.join(wrong)}")
 
 
 def faults(
   rule: Verifier, proposal: Proposal, tree: Tree | Adaptive, dtype, V: int
 ) -> list[str]:
   """Describes wrong shapes and dtypes in the results of a rule."""
-  N, topology = len(tree), None
-  array = jax.ShapeDtypeStruct
+  array, N = jax.ShapeDtypeStruct, len(tree)
+
+  def judge(tokens, q, p, eta):
+    known = isinstance(tree, Tree)
+    shape = tree if known else adaptive.topology(tree, tokens)
+    stop = eta
+    if rule.offers:
+      stop = rule.stop_law(shape, proposal, tokens, q, p)
+    return rule.decide(shape, proposal, tokens, q, p, eta), stop
+
   tokens, laws, eta = (
     array((N,), "i4"),
     array((N, V), dtype),
     array((N,), dtype),
   )
-  if isinstance(tree, Adaptive):
-    topology = jax.eval_shape(
-      functools.partial(adaptive.topology, tree), tokens
-    )
-
-  def judge(topology, tokens, q, p, eta):
-    draft = cast(Shape, topology or tree), proposal, tokens, q, p
-    stop = rule.stop_law(*draft) if rule.offers else eta
-    return rule.decide(*draft, eta), stop
-
-  decision, stop = jax.eval_shape(judge, topology, tokens, laws, laws, eta)
+  decision, stop = jax.eval_shape(judge, tokens, laws, laws, eta)
   if not isinstance(decision, Decision):
     return [
       f"decide returned {_form(decision)}: return a tv_jax.verifiers"
@@ -88,17 +70,6 @@ def drawn(proposal: Proposal, k: int, dtype, V: int) -> list[str]:
   tokens = jax.eval_shape(lambda key, q: proposal.draw(key, q, k), key, law)
   name = f"draw(key, q, {k}) for a {np.dtype(dtype).name} q"
   return _differs(name, tokens, jax.ShapeDtypeStruct((k,), "i4"))
-
-
-def _trace_policy(tree: Adaptive, dtype, V: int) -> list[str]:
-  """Traces a policy at each level; `adaptive.choose` raises the errors."""
-  for depth, above in enumerate(tree.levels[:-1], 1):
-    scores = jax.ShapeDtypeStruct((len(above),), "f4")
-    laws = jax.ShapeDtypeStruct((len(above), V), dtype)
-    jax.eval_shape(
-      functools.partial(adaptive.choose, tree, depth), laws, scores
-    )
-  return []
 
 
 def _form(value) -> str:
