@@ -26,7 +26,8 @@ import numpy as np
 import tv_jax
 from benchmarks import common, gpu_shapes
 from experiments import paper
-from tv_jax.engine.decode import cache_slots, padded_prompt
+from tv_jax.engine.cycle import CHUNK
+from tv_jax.engine.decode import cache_slots, padded
 from tv_jax.engine.pair import Pair
 
 # Bytes a second from and to memory, by jax's name of the device: from the
@@ -94,7 +95,7 @@ def cycle(pair: Pair, tree: str | None, rule: str | None, rows: int = 1):
   results = run(SHORT), run(LONG)
   cycles = [max(map(len, result.accepted)) for result in results]
   shape = common.tree(tree) if tree else None
-  slots = cache_slots(results[1].config, padded_prompt(PROMPT) + 1, LONG)
+  slots = cache_slots(results[1].config, padded(PROMPT, CHUNK) + 1, LONG)
   moved = gpu_shapes.bytes_of_pass(pair.target, slots, rows)
   if shape:
     assert pair.draft

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 from flax.traverse_util import unflatten_dict
 
 from tv_jax.engine.config import DecodeConfig, decode_config
-from tv_jax.engine.decode import cache_slots, padded_new, padded_prompt
+from tv_jax.engine.cycle import CHUNK
+from tv_jax.engine.decode import NEW, cache_slots, padded
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.state import Caches, Params, State, empty_state
 from tv_jax.models import Model, borrowed, decoder, dspark, eagle
@@ -199,8 +200,8 @@ def arguments(
 
   Prompts have at most `longest` tokens.
   """
-  new = padded_new(config.max_new_tokens)
-  slots = cache_slots(config, padded_prompt(longest) + 1, new)
+  new = padded(config.max_new_tokens, NEW)
+  slots = cache_slots(config, padded(longest, CHUNK) + 1, new)
   layers = len(draft.config.target_layers) if draft else 0
   features = target.config.hidden_size * max(layers, 1), target.config.dtype
 
@@ -214,10 +215,11 @@ def arguments(
     return state, jax.random.key(0), jnp.zeros((), jnp.float32)
 
   state, key, number = jax.eval_shape(make)
+  count = jax.ShapeDtypeStruct((), jnp.int32)
   params = Params(
-    target.params, draft and draft.params, key, number, number, None
+    target.params, draft and draft.params, key, number, number, count
   )
-  return params, jax.ShapeDtypeStruct((), jnp.int32), state
+  return params, count, state
 
 
 def bytes_of(tree) -> int:

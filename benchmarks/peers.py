@@ -38,7 +38,8 @@ import numpy as np
 import tv_jax
 from benchmarks import common
 from tv_jax import models
-from tv_jax.engine.decode import padded_prompt
+from tv_jax.engine.cycle import CHUNK
+from tv_jax.engine.decode import padded
 from tv_jax.engine.generate import encode
 from tv_jax.engine.pair import Pair
 from tv_jax.models import decoder
@@ -140,9 +141,9 @@ def read_prompts(pair: Pair, source: str, template: str) -> list[list[int]]:
   questions = questions_lib.load_questions(source)
   texts = [question.turns[0] for question in questions]
   encoded = encode(pair, texts, template, limit=1)
-  padded = [padded_prompt(len(tokens)) for tokens in encoded]
-  (common_size, _), *_ = Counter(padded).most_common(1)
-  kept = zip(encoded, padded, strict=True)
+  sizes = [padded(len(tokens), CHUNK) for tokens in encoded]
+  (common_size, _), *_ = Counter(sizes).most_common(1)
+  kept = zip(encoded, sizes, strict=True)
   kept = [tokens for tokens, size in kept if size == common_size]
   return [kept[i] for i in np.random.default_rng(0).permutation(len(kept))]
 

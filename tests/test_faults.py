@@ -123,7 +123,7 @@ def test_a_law_counts_where_something_was_drawn_from_it():
   records = types.SimpleNamespace(cycles=jnp.zeros(4, jnp.int32))
   keys = jax.random.split(jax.random.key(0), 4)
   state = types.SimpleNamespace(keys=keys, records=records)
-  params = types.SimpleNamespace(rule=None)
+  params = types.SimpleNamespace(rule=jnp.int32(0))
 
   @jax.jit
   def faults(tokens, laws, p):

@@ -240,7 +240,6 @@ class TestRefusals:
         {"panel": [lambda *draft: None]},
         "has no stop law to compute expected lengths",
       ),
-      ({"among": ["token_level"]}, "add 'traversal', the verifier"),
     ],
   )
   def test_of_options(self, options, words):

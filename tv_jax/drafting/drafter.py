@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from tv_jax import models
-from tv_jax.models import Cache, Model
+from tv_jax.models import Cache, Model, sharding
 from tv_jax.tree import Adaptive, Tree
 
 
@@ -66,21 +66,23 @@ class Drafter:
     split: bool,
     revision: str | None,
   ) -> Model:
-    """Loads the draft model.
+    """Loads the draft model; see `tv_jax.load`.
 
-    Args:
-      draft_kind: The kind of draft.
-      path: A directory, a file, or a repository on the hub.
-      target: The target model.
-      dtype: Type of the weights. A draft on features has its target's type.
-      split: Whether to split an independent draft over devices. A draft on
-        features is split as its target is.
-      revision: Commit of the repository.
+    A draft on features has its target's dtype, and is split as its target is.
     """
-    del dtype, split
-    return models.load(
-      path, revision=revision, target=target, draft_kind=draft_kind
+    model = models.load(
+      path,
+      dtype,
+      target.mesh if split else None,
+      revision,
+      target=target,
+      draft_kind=draft_kind,
     )
+    if model.mesh is target.mesh:
+      return model
+    place = sharding.placement("", target.mesh)  # a copy on each device
+    params = jax.device_put(model.params, place)
+    return dataclasses.replace(model, params=params)
 
   def prefill(
     self,

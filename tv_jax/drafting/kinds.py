@@ -8,14 +8,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import models
 from tv_jax.drafting.drafter import Committed, Drafter, take_row
 from tv_jax.drafting.in_one_pass import InOnePass
-from tv_jax.models import Cache, causal_pass, compact, sharding
+from tv_jax.models import Cache, causal_pass, compact
 from tv_jax.tree import Adaptive, Tree
 
 
@@ -28,19 +26,6 @@ class Independent(Drafter):
   together with the bonus token. If the token was in the cache already, its row
   is overwritten with the same values.
   """
-
-  @staticmethod
-  def load(draft_kind, path, target, *, dtype, split, revision) -> models.Model:
-    """Loads a language model. Each device holds a copy unless `split`."""
-    del draft_kind
-    mesh = target.mesh
-    model = models.load(
-      path, dtype, mesh if split else None, revision, target=target
-    )
-    if mesh is None or split or model.config.shares_embedding:
-      return model
-    params = jax.device_put(model.params, sharding.placement("", mesh))
-    return dataclasses.replace(model, params=params)
 
   def prefill(self, params, tokens, following, features, cache: Cache):
     """Processes the tokens; the target's features are not used."""

@@ -47,12 +47,12 @@ class DecodeConfig:
   """
 
   target: Any
-  drafter: Drafter | None
-  tree: Tree | Adaptive | None
-  proposal: Proposal | None
-  verifier: Verifier | None
-  rules: tuple[Verifier, ...]
-  panel: tuple[Verifier, ...]
+  drafter: Drafter | None = None
+  tree: Tree | Adaptive | None = None
+  proposal: Proposal | None = None
+  verifier: Verifier | None = None
+  rules: tuple[Verifier, ...] = ()
+  panel: tuple[Verifier, ...] = ()
   temperature: float
   draft_temperature: float
   draft_stop: float
@@ -134,20 +134,11 @@ def decode_config(
   if draft_temperature is not None:
     probs.check_temperature("draft_temperature", draft_temperature)
     if draft_temperature == 0:
-      raise ValueError(
-        f"draft_temperature={draft_temperature}: give a positive number (at 0"
-        " the draft would have one token to offer)"
-      )
+      raise ValueError("draft_temperature=0: give a positive number")
   vocabulary = pair.target.config.vocab_size
   token = checks.list_of(checks.integer(0, vocabulary - 1))
   plain = DecodeConfig(
     target=pair.target.module.clone(outputs=()),
-    drafter=None,
-    tree=None,
-    proposal=None,
-    verifier=None,
-    rules=(),
-    panel=(),
     temperature=float(temperature),
     draft_temperature=float(draft_temperature or 1.0),
     draft_stop=checks.number(0, 1, but=1)(draft_stop, "draft_stop"),
@@ -236,8 +227,8 @@ def _drafter(pair: Pair, stop: float) -> Drafter:
 def _rules(verifier, among, panel, tree, proposal, vocabulary):
   """Returns the rule, the rules among which to switch, and the panel.
 
-  The panel also includes all of these rules that have offers. It is empty if
-  the option is None.
+  The rules are sorted, so that each of them has the same program. The panel
+  also includes those that have offers. It is empty if the option is None.
   """
 
   def rules_of(name, rules):
@@ -256,12 +247,8 @@ def _rules(verifier, among, panel, tree, proposal, vocabulary):
     return rules
 
   (rule,) = rules_of("verifier", [verifier])
-  deciding = _unique(rules_of("among", among) or [rule])
-  if rule not in deciding:
-    raise ValueError(
-      f"among={[other.name for other in deciding]}: add {rule.name!r}, the"
-      " verifier"
-    )
+  deciding = _unique([rule, *rules_of("among", among)])
+  deciding = (*sorted(deciding, key=lambda rule: rule.name),)
   if panel is None:
     return rule, deciding, ()
   known = _unique([*deciding, *rules_of("panel", panel)])

@@ -61,8 +61,6 @@ def insert(
   size = min(P, CHUNK)
   if jax.default_backend() == "cpu":
     size = min(size, _CPU_CHUNK)
-  if P % size:
-    raise ValueError(f"prompts are padded to {P}: give a multiple of {size}")
   # The old cache rows are set to 0. Masking would not suffice, since 0
   # times NaN is NaN.
   caches, records, feature = jax.tree.map(
@@ -263,11 +261,9 @@ def _verify_row(config, choice, key, topology, tokens, q, p, fault) -> Verdicts:
   def decide(rule):
     return decide_checked(rule, *draft, eta, offers.get(rule))
 
-  decisions = [functools.partial(decide, rule) for rule in config.rules]
-  if len(decisions) == 1:
-    decision = decisions[0]()
-  else:
-    decision = jax.lax.switch(choice, decisions)
+  decision = jax.lax.switch(
+    choice, [functools.partial(decide, rule) for rule in config.rules]
+  )
   stop = {rule.name: rule.stop_law(*draft, own) for rule, own in offers.items()}
   trace = None
   if config.trace:

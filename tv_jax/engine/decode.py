@@ -37,6 +37,9 @@ from tv_jax.models import sharding
 # prefer multiples of 128; on a CPU every unused slot costs time.
 _BLOCK, _CPU_BLOCK = 128, 16
 
+# P and W are powers of 2 up to CHUNK and NEW, and multiples of these above.
+NEW = 128
+
 Name = TypeVar("Name", bound=Hashable)
 
 
@@ -92,26 +95,23 @@ class Batch:
     self.size, self.config = size, config.static()
     self.seconds = collections.defaultdict(float)
     self.items = np.zeros(size, np.int64)
-    self.width = padded_prompt(longest) + 1
+    self.width = padded(longest, cycle.CHUNK) + 1
     self._programs: dict[Callable, jax.stages.Compiled] = {}
     target = pair.target.config
     # The sharding of small arrays: copies on all devices.
     self._place = sharding.placement("", pair.target.mesh)
     draft = pair.draft if config.drafter else None
-    key = jax.random.key(config.seed)
-    rule = None
-    if config.verifier and len(config.rules) > 1:
-      rule = np.int32(config.rules.index(config.verifier))
+    rule = config.rules.index(config.verifier) if config.verifier else 0
     self.params = Params(
       target=pair.target.params,
       draft=draft and draft.params,
-      key=self._put(key),
+      key=self._put(jax.random.key(config.seed)),
       temperature=self._put(np.float32(config.temperature or 1.0)),
       draft_temperature=self._put(np.float32(config.draft_temperature)),
-      rule=None if rule is None else self._put(rule),
+      rule=self._put(np.int32(rule)),
     )
     layers = len(draft.config.target_layers) if draft else 0
-    new = padded_new(config.max_new_tokens)
+    new = padded(config.max_new_tokens, NEW)
     state = empty_state(
       self.config,
       rows=size,
@@ -291,18 +291,11 @@ def time_in_turn(
   return answers, compiling
 
 
-def padded_prompt(length: int) -> int:
-  """Returns P: a power of 2 from 16 to CHUNK, then a multiple of CHUNK."""
-  if length > cycle.CHUNK:
-    return -(-length // cycle.CHUNK) * cycle.CHUNK
+def padded(length: int, most: int) -> int:
+  """Rounds up: to a power of 2 from 16 to `most`, then to a multiple of it."""
+  if length > most:
+    return -(-length // most) * most
   return max(16, 1 << (length - 1).bit_length())
-
-
-def padded_new(limit: int) -> int:
-  """Returns W: a power of 2 from 16 to 128, then a multiple of 128."""
-  if limit > 128:
-    return -(-limit // 128) * 128
-  return max(16, 1 << (limit - 1).bit_length())
 
 
 def cache_slots(config: DecodeConfig, prompt: int, new: int) -> int:

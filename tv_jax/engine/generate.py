@@ -19,7 +19,7 @@ from tv_jax.engine.config import SEEDS, DecodeConfig, Rule, decode_config
 from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import FAULT, IDLE, Generation, stop_after
-from tv_jax.engine.state import Continuation, continuation
+from tv_jax.engine.state import continuation
 from tv_jax.models import templates
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
@@ -104,8 +104,8 @@ def generate(
       next takes its place.
     items: A number for each prompt; default: its index. The random draws of a
       prompt depend only on `seed` and this number, not on the other prompts.
-    among: Verifiers that share one compiled program, `verifier` included. A
-      later call with another one of them compiles nothing.
+    among: Verifiers that share one compiled program with `verifier`. A later
+      call with another one of them as `verifier` compiles nothing.
     trace: Number of first cycles of each prompt whose drafted trees are kept in
       the result's `trace`, with all probabilities and coins.
     progress: Whether to show a progress bar. Default: on a terminal, if there
@@ -175,29 +175,13 @@ def stream(
   """Continues one prompt, and yields the tokens cycle by cycle.
 
   Yields the same tokens as `tv_jax.generate`, which describes all options, with
-  one device-to-host transfer per cycle. The options are checked at the call.
-  Nothing is compiled before the first cycle is asked for.
-
-  Args:
-    pair: The target and its draft, from `tv_jax.load`.
-    prompt: A text, a conversation or token ids.
-    tree: See `generate`, as for all options below.
-    verifier: The verification rule.
-    proposal: How the children of a node are drawn.
-    temperature: Sampling temperature of the target.
-    max_new_tokens: Maximum number of new tokens.
-    seed: Seed of all random draws.
-    template: How a text becomes tokens.
-    top_k: Number of most likely tokens to keep.
-    top_p: Total probability of the tokens to keep.
-    draft_temperature: Sampling temperature of the draft.
-    draft_stop: Minimum confidence of a DSpark draft.
-    stop: Stop strings. The stream ends with the token that completes a match.
-    ends: Token ids that end the answer.
-    item: The prompt's number; in `generate` by default its index.
+  one device-to-host transfer per cycle. `prompt` is a text, a conversation or
+  token ids, and `item` is its number in `items`. The stream ends with the token
+  that completes a stop string.
 
   Raises:
-    ValueError: An option or the prompt is wrong.
+    ValueError: An option or the prompt is wrong. The options are checked at the
+      call. Nothing is compiled before the first cycle is asked for.
   """
   config = decode_config(
     pair,
@@ -266,26 +250,7 @@ def decode_all(
         shown.advance()
     seconds = time.perf_counter() - begin
   compiling = batch.seconds["compile"]
-  result = _result(pair, config, continued, seconds - compiling, compiling)
-  _warn(result.faults, result.idle, result.cycles)
-  return result
-
-
-def _warn(faults: int, idle: bool, cycles: int) -> None:
-  """Warns of cycles with faults, and of a run that drafted nothing."""
-  for wrong, text in (
-    (faults, f"{faults} cycles met a fault: {FAULT}"),
-    (idle, f"none of {cycles} cycles drafted anything: {IDLE}"),
-  ):
-    if wrong:
-      warnings.warn(text, RuntimeWarning, stacklevel=4)
-
-
-def _result(
-  pair, config, continued: list[Continuation], seconds, compiling
-) -> Generation:
-  """Puts the continuations of all prompts into one result."""
-  return Generation(
+  result = Generation(
     tokens=[
       own.tokens[: stop_after(pair, own.tokens, config.stop)]
       for own in continued
@@ -298,12 +263,24 @@ def _result(
     },
     stops=np.sum([own.stops for own in continued], axis=0),
     faults=sum(own.faults for own in continued),
-    trace=[own.trace for own in continued] if config.trace else None,  # pyright: ignore
-    seconds=seconds,
+    trace=[own.trace for own in continued if own.trace] or None,
+    seconds=seconds - compiling,
     compile_seconds=compiling,
     config=config,
     pair=pair,
   )
+  _warn(result.faults, result.idle, result.cycles)
+  return result
+
+
+def _warn(faults: int, idle: bool, cycles: int) -> None:
+  """Warns of cycles with faults, and of a run that drafted nothing."""
+  for wrong, text in (
+    (faults, f"{faults} cycles met a fault: {FAULT}"),
+    (idle, f"none of {cycles} cycles drafted anything: {IDLE}"),
+  ):
+    if wrong:
+      warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 
 def read_prompts(

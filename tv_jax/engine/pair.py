@@ -10,7 +10,7 @@ import jax
 from jax.sharding import Mesh
 
 from tv_jax import drafting, models
-from tv_jax.edge.reading import brief, place_of
+from tv_jax.edge.reading import place_of
 from tv_jax.models import Model
 from tv_jax.models import tokenizers as tokenizers_lib
 
@@ -118,7 +118,7 @@ def load(
     target=model,
     draft=loaded,
     draft_kind=draft_kind,
-    ends=_ends(target, revision, model),
+    ends=tokenizers_lib.end_tokens(target, revision),
     path=str(target),
     revision=revision,
   )
@@ -129,15 +129,3 @@ def _expanded(path):
   if isinstance(path, str):
     path = place_of(path)
   return path and os.path.expanduser(path)
-
-
-def _ends(target, revision, model) -> tuple[int, ...]:
-  """Returns the end tokens that the checkpoint names, perhaps none."""
-  ends = tokenizers_lib.end_tokens(target, revision)
-  for token in ends:
-    if token >= model.config.vocab_size:
-      raise ValueError(
-        f"{target} names the end token {brief(token)}: the vocabulary is 0 to"
-        f" {model.config.vocab_size - 1}"
-      )
-  return ends

@@ -30,7 +30,7 @@ class Params(NamedTuple):
   key: jax.Array  # [] made from the seed
   temperature: jax.Array  # [] float32; ignored in greedy decoding
   draft_temperature: jax.Array  # [] float32
-  rule: jax.Array | None  # [] int32 index into `config.rules`; None if only one
+  rule: jax.Array  # [] int32 index into `config.rules`
 
 
 class Request(NamedTuple):
