@@ -58,11 +58,6 @@ def law(
   return jax.nn.softmax(logits, axis=-1)
 
 
-def is_temperature(value: float) -> bool:
-  """Returns whether a number is a valid temperature."""
-  return value == 0 or COLDEST <= value < 1 / COLDEST
-
-
 def draw(key: jax.Array, law: jax.Array, shape=()) -> jax.Array:
   """Draws `shape` independent tokens from a law [V], none of probability 0.
 
@@ -116,7 +111,7 @@ def _nucleus(logits, top_p):
 
 def check_temperature(name: str, value) -> float:
   """Checks a temperature, and returns it as a float."""
-  if not is_number(value) or not is_temperature(value):
+  if not is_number(value) or (value and not COLDEST <= value < 1 / COLDEST):
     raise ValueError(
       f"{name}={brief(value)}: give 0 for greedy decoding, or a number from"
       f" {COLDEST:g} to {1 / COLDEST:g}"

@@ -7,7 +7,6 @@ S cache slots.
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -173,8 +172,15 @@ class Batch:
       )
     jax.block_until_ready(arguments)
     compiled = time.perf_counter()
-    with _advice():
+    try:
       results = jax.block_until_ready(self._programs[function](*arguments))
+    except jax.errors.JaxRuntimeError as error:
+      if "RESOURCE_EXHAUSTED" not in str(error):
+        raise
+      raise ValueError(
+        f"out of memory ({brief(str(error))}): choose a smaller batch_size or"
+        " tree, or fewer max_new_tokens"
+      ) from None
     self.seconds["compile"] += compiled - begin
     self.seconds[name] += time.perf_counter() - compiled
     return results
@@ -310,17 +316,3 @@ def cache_slots(config: DecodeConfig, prompt: int, new: int) -> int:
   least = prompt + new + D + max(N, D + 1 + ahead) + 1
   block = _CPU_BLOCK if jax.default_backend() == "cpu" else _BLOCK
   return -(-least // block) * block
-
-
-@contextlib.contextmanager
-def _advice():
-  """Turns an out-of-memory error into a ValueError with the remedy."""
-  try:
-    yield
-  except jax.errors.JaxRuntimeError as error:
-    if "RESOURCE_EXHAUSTED" not in str(error):
-      raise
-    raise ValueError(
-      f"out of memory ({brief(str(error))}): choose a smaller batch_size or"
-      " tree, or fewer max_new_tokens"
-    ) from None

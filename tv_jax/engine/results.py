@@ -137,7 +137,7 @@ class Generation:
 
   @property
   def acceptance_length(self) -> Estimate:
-    """Mean number of tokens gained per cycle."""
+    """Mean number of tokens gained per cycle; the error is of single cycles."""
     return Estimate.of(np.concatenate(self.accepted))
 
   @property
