@@ -232,8 +232,12 @@ class TestRefusals:
     ("options", "words"),
     [
       ({"verifier": "block"}, "chains only"),
+      ({"tree": "chain:512"}, "the target has only 512 positions"),
       ({"draft_temperature": 0}, "draft_temperature=0"),
       ({"ends": [48]}, "ends="),
+      ({"stop": 3}, "stop=3: give"),
+      ({"stop": [""]}, "stop=['']: give texts"),
+      ({"stop": "x"}, "no tokenizer to find texts with"),
       ({"seed": 2**32}, "seed=4294967296: give an integer from 0 to 42949672"),
       ({"verifier": None, "trace": 2}, "plain decoding has no rules"),
       (
@@ -281,23 +285,25 @@ def test_a_config_prints_as_its_docstring_says():
     assert f'"{line}"' in " ".join(DecodeConfig.__str__.__doc__.split())
 
 
-def test_a_path_longer_than_the_targets_positions_is_refused():
-  most = pair().target.config.max_position_embeddings
-  with pytest.raises(ValueError, match=f"has only {most} positions"):
-    decode_config(pair(), tree=f"chain:{most}")
+def test_a_program_is_compiled_once():
+  small = functools.partial(generate, verifier=None)
+  programs.forget_programs()
+  for seed, temperature, limit in [(0, 1.0, 24), (1, 0.7, 20), (2, 1.3, 32)]:
+    small(seed=seed, temperature=temperature, max_new_tokens=limit)
+  small(prompts=[[3] * 9, [1], [2], [1, 2]])
+  assert programs._compile.cache_info().misses == 2
+  with jax.default_matmul_precision("highest"):
+    small()
+  assert programs._compile.cache_info().misses == 4
 
 
-class TestProgram:
-  def test_it_is_compiled_once(self):
-    small = functools.partial(generate, verifier=None)
-    programs.forget_programs()
-    for seed, temperature, limit in [(0, 1.0, 24), (1, 0.7, 20), (2, 1.3, 32)]:
-      small(seed=seed, temperature=temperature, max_new_tokens=limit)
-    small(prompts=[[3] * 9, [1], [2], [1, 2]])
-    assert programs._compile.cache_info().misses == 2
-    with jax.default_matmul_precision("highest"):
-      small()
-    assert programs._compile.cache_info().misses == 4
+def test_each_of_several_rules_has_the_same_program():
+  first, second = (
+    decode_config(pair(), tree="chain:2", verifier=rule, among=[other])
+    for rule, other in (("traversal", "block"), ("block", "traversal"))
+  )
+  assert first.static() == second.static()
+  assert first.name == "traversal" != second.name
 
 
 @pytest.mark.parametrize(

@@ -54,12 +54,17 @@ def test_the_second_process_finds_what_the_first_compiled(tmp_path):
   assert {*pathlib.Path(folder).glob("*-cache")} == before
 
 
+def settings():
+  """What `keep_programs` may change."""
+  names = "compilation_cache_dir", "persistent_cache_min_compile_time_secs"
+  return {f"jax_{x}": getattr(jax.config, f"jax_{x}") for x in names}
+
+
 @pytest.mark.parametrize("told", [None, ""])
 def test_a_home_may_be_no_folder_and_what_jax_was_told_stands(
   told, tmp_path, monkeypatch
 ):
-  names = "compilation_cache_dir", "persistent_cache_min_compile_time_secs"
-  before = {f"jax_{x}": getattr(jax.config, f"jax_{x}") for x in names}
+  before = settings()
   home = tmp_path / "home"
   if told is None:
     home.write_text("")
@@ -74,20 +79,14 @@ def test_a_home_may_be_no_folder_and_what_jax_was_told_stands(
       jax.config.update(name, value)
 
 
-SETTINGS = [
-  "compilation_cache_dir",
-  "persistent_cache_min_compile_time_secs",
-]
-
-
 def test_a_library_call_leaves_the_configuration_of_jax_alone():
-  before = [getattr(jax.config, f"jax_{name}") for name in SETTINGS]
+  before = settings()
   ours = jax.jit(lambda x: x + 1)
   ours(1)
   pair = checkpoints.pair("none")
   tv_jax.generate(pair, [[1, 5]], verifier=None, max_new_tokens=1)
   engine.forget_programs()
-  assert [getattr(jax.config, f"jax_{name}") for name in SETTINGS] == before
+  assert settings() == before
   assert ours._cache_size() == 1
 
 

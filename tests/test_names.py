@@ -113,11 +113,15 @@ def test_what_no_module_holds_is_called_by_its_own_name(folder):
   assert verifiers.resolve(named).name == "first"
 
 
-def test_a_rule_of_ones_own_cannot_have_a_built_ins_name(folder):
+def test_nothing_of_ones_own_has_a_built_ins_name(folder):
+  """Rules for independent draws know these by name."""
   token_level = VERIFIERS["token_level"]
   mine = Verifier(name="traversal", offers=token_level.offers)
   with pytest.raises(ValueError, match="your own has the name 'traversal'"):
     verifiers.resolve(mine)
+  mine = dataclasses.replace(PROPOSALS["top_k"], name="with_replacement")
+  with pytest.raises(ValueError, match="give it another, as in Proposal"):
+    proposals.resolve(mine)
   same = dataclasses.replace(VERIFIERS["traversal"])
   assert verifiers.resolve(same) == VERIFIERS["traversal"]
 

@@ -4,7 +4,6 @@ The certificate tests that `draw`, `laws` and `following` agree, and that each
 proposal's fields are true.
 """
 
-import dataclasses
 import functools
 
 import jax
@@ -14,11 +13,7 @@ import pytest
 
 from tests import faulty_proposals, quick
 from tv_jax import certify, proposals, tree
-from tv_jax.proposals import (
-  INVALID,
-  PROPOSALS,
-  WITHOUT_REPLACEMENT,
-)
+from tv_jax.proposals import INVALID, PROPOSALS
 
 FEW = certify.Settings(cases=9)
 
@@ -67,13 +62,6 @@ def test_following_is_the_table_of_the_design(name, drawn, law):
 )
 def test_draws_that_leave_nothing_to_chance(name, q, drawn):
   np.testing.assert_array_equal(draws(name, q, len(drawn), 9), [drawn] * 9)
-
-
-def test_nobody_else_is_called_as_a_built_in_is():
-  """K-SEQ is for independent draws, and goes by the name."""
-  own = dataclasses.replace(WITHOUT_REPLACEMENT, name="with_replacement")
-  with pytest.raises(ValueError, match="give it another, as in Proposal"):
-    proposals.resolve(own)
 
 
 @pytest.mark.parametrize("name", PROPOSALS)

@@ -8,7 +8,7 @@ import tokenizers
 import transformers
 
 import tv_jax
-from tests import checkpoints, quick
+from tests import quick
 from tv_jax.edge import reading
 from tv_jax.engine.results import Speech, stop_after
 
@@ -76,18 +76,6 @@ def test_a_single_text_and_a_special_token_by_its_name():
   assert any(end in own for own in free.tokens)
   for own, whole in zip(held.tokens, free.tokens, strict=True):
     assert own == whole[: whole.index(end) + 1 if end in whole else None]
-
-
-@pytest.mark.parametrize("stop", [3, [""]])
-def test_what_is_refused(stop):
-  with pytest.raises(ValueError, match=r"stop=.*: give"):
-    generate(stop=stop)
-
-
-def test_without_a_tokenizer_there_are_no_texts():
-  alone = checkpoints.pair("none")
-  with pytest.raises(ValueError, match="no tokenizer to find texts with"):
-    tv_jax.generate(alone, [[1]], verifier=None, stop="x")
 
 
 @pytest.fixture(scope="module")
