@@ -127,7 +127,8 @@ def test_a_law_counts_where_something_was_drawn_from_it():
 
   @jax.jit
   def faults(tokens, laws, p):
-    drafted = drafting.Drafted(tokens, laws, None, None, None)
+    none = jnp.zeros(len(tokens), bool)
+    drafted = drafting.Drafted(tokens, laws, None, None, None, none)
     return cycle.verify(config, params, state, drafted, p).fault
 
   found = faults(tokens, laws, jnp.stack([jnp.asarray(p)] * 4))

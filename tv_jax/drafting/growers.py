@@ -31,9 +31,7 @@ class Drafted(NamedTuple):
   topology: Topology | None  # [B, ..] of an adaptive tree; None if static
   root: jax.Array  # [B] slot of the root in the draft's cache
   cache: Cache | None  # the draft's cache
-  # [B] bool: a confidence or a policy's score was NaN; None if the draft has no
-  # influence on the tree's shape
-  fault: jax.Array | None = None
+  fault: jax.Array  # [B] bool: a confidence or a policy's score was NaN
 
 
 class Growing(NamedTuple):
@@ -123,7 +121,7 @@ def grow(
     root=root,
     # A plain cache: drops the outputs that in_one_pass.py stores with it.
     cache=Cache(keys=cache.keys, values=cache.values, length=cache.length),
-    fault=fault if growing.drafter.stop or not static else None,
+    fault=fault,
   )
 
 

@@ -181,6 +181,7 @@ def draft(config: DecodeConfig, params: Params, state: State) -> Drafted:
       topology=None,
       root=state.length - 1,
       cache=None,
+      fault=jnp.zeros_like(state.done),
     )
   assert config.tree
   assert config.proposal
@@ -248,7 +249,7 @@ def _verify_row(config, choice, key, topology, tokens, q, p, fault) -> Verdicts:
   # A softmax with a NaN is NaN everywhere, so one entry of each row is tested.
   # A NaN after an INVALID node is not a fault, since rules ignore this node.
   undefined = jnp.isnan(q[:, 0]) & (tokens[config.tree.inner] != INVALID)
-  fault = jnp.any(undefined) | (False if fault is None else fault)
+  fault |= jnp.any(undefined)
   if jax.default_backend() == "cpu":
     # Keeps XLA from fusing the verification with other operations, which would
     # change last digits from program to program.

@@ -154,26 +154,23 @@ class Batch:
       The drafted trees, and the target's probabilities [B, N, V] after each
       node.
     """
-    self.state, drafted, laws = self._run("cycles", cycle.cycle)
+    self.state, drafted, laws = self._run("cycles", cycle.cycle, results=3)
     return drafted, laws
 
-  def _run(self, name: str, function: Callable, *arguments, loops=False):
+  def _run(
+    self, name: str, function: Callable, *arguments, loops=False, results=1
+  ):
     """Runs a program on the donated state, and adds to `seconds`."""
     arguments = self.params, *arguments, self.state
     begin = time.perf_counter()
     if function not in self._programs:
-      outputs = None
-      if self._place is not None:
-        outputs = jax.tree.map(lambda x: x.sharding, self.state)
-        if function is cycle.cycle:
-          outputs = outputs, None, None
       self._programs[function] = programs.program(
-        function, self.config, *arguments, outputs=outputs, loops=loops
+        function, self.config, *arguments, loops=loops, results=results
       )
     jax.block_until_ready(arguments)
     compiled = time.perf_counter()
     try:
-      results = jax.block_until_ready(self._programs[function](*arguments))
+      outputs = jax.block_until_ready(self._programs[function](*arguments))
     except jax.errors.JaxRuntimeError as error:
       if "RESOURCE_EXHAUSTED" not in str(error):
         raise
@@ -183,7 +180,7 @@ class Batch:
       ) from None
     self.seconds["compile"] += compiled - begin
     self.seconds[name] += time.perf_counter() - compiled
-    return results
+    return outputs
 
   def _put(self, arrays):
     """Copies host arrays to all devices of the batch."""

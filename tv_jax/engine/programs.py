@@ -47,48 +47,38 @@ def program(
   config: DecodeConfig,
   *arguments,
   loops: bool,
-  outputs=None,
+  results: int,
 ) -> jax.stages.Compiled:
   """Compiles `function(config, *arguments)`, or finds it in the cache.
 
   Args:
     function: The function to compile.
     config: The decoding options, which are static.
-    *arguments: Arrays. The last one is donated.
+    *arguments: Arrays. The last one, the state, is donated.
     loops: Whether the function loops over cycles. A GPU runs such a loop as one
       CUDA graph.
-    outputs: Shardings of the results, for several devices.
+    results: Number of results. The first is the next state, with the shardings
+      of the state.
   """
   leaves, structure = jax.tree.flatten(arguments)
   shapes = tuple(
     jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding) for x in leaves
   )
-  outputs = jax.tree.flatten(outputs)
   numerics = _config("default_matmul_precision"), _config("enable_x64")
   numerics += (native.used(),)
-  return _compile(
-    function,
-    config,
-    shapes,
-    structure,
-    loops,
-    (*outputs[0],),
-    outputs[1],
-    numerics,
-  )
+  return _compile(function, config, shapes, structure, loops, results, numerics)
 
 
 @functools.lru_cache(maxsize=_MOST)
-def _compile(
-  function, config, shapes, structure, loops, places, results, numerics
-):
+def _compile(function, config, shapes, structure, loops, results, numerics):
   del numerics  # part of the cache's key only: jax reads these settings
   _announce(function.__name__, config)
   arguments = jax.tree.unflatten(structure, shapes)
+  state = jax.tree.map(lambda x: x.sharding, arguments[-1])
   jitted = jax.jit(
     functools.partial(function, config),
     donate_argnums=len(arguments) - 1,
-    out_shardings=jax.tree.unflatten(results, places),
+    out_shardings=state if results == 1 else (state, *[None] * (results - 1)),
   )
   return jitted.lower(*arguments).compile(_graphs() if loops else None)
 
