@@ -299,8 +299,10 @@ def test_a_program_is_compiled_once():
 
 def test_each_of_several_rules_has_the_same_program():
   first, second = (
-    decode_config(pair(), tree="chain:2", verifier=rule, among=[other])
-    for rule, other in (("traversal", "block"), ("block", "traversal"))
+    decode_config(
+      pair(), tree="chain:2", verifier=rule, among=["traversal", "block"]
+    )
+    for rule in ("traversal", "block")
   )
   assert first.static() == second.static()
   assert first.name == "traversal" != second.name

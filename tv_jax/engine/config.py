@@ -227,16 +227,17 @@ def _drafter(pair: Pair, stop: float) -> Drafter:
 def _rules(verifier, among, panel, tree, proposal, vocabulary):
   """Returns the rule, the rules among which to switch, and the panel.
 
-  The rules are sorted, so that each of them has the same program. The panel
-  also includes those that have offers. It is empty if the option is None.
+  The panel also includes all of these rules that have offers. It is empty if
+  the option is None.
   """
+  named: dict[str, Verifier] = {}
 
-  def rules_of(name, rules):
+  def rules_of(option, rules):
     if not isinstance(rules, list | tuple):
-      raise ValueError(f"{name}={rules!r}: give a list of rules")
+      raise ValueError(f"{option}={rules!r}: give a list of rules")
     rules = [verifiers.resolve(rule) for rule in rules]
     for rule in rules:
-      if name == "panel" and not rule.offers:
+      if option == "panel" and not rule.offers:
         raise ValueError(
           f"panel: {rule.name!r} has no stop law to compute expected lengths"
           " from; give a Verifier(offers=..)"
@@ -244,24 +245,15 @@ def _rules(verifier, among, panel, tree, proposal, vocabulary):
       if reason := verifiers.misfit(rule, tree, proposal):
         raise ValueError(reason)
       contract.check(rule, proposal, tree, vocabulary)
+      if named.setdefault(rule.name, rule) != rule:
+        raise ValueError(
+          f"two verifiers are called {rule.name!r}: give each a name of its"
+          " own, as in Verifier(name=...)"
+        )
     return rules
 
   (rule,) = rules_of("verifier", [verifier])
-  deciding = _unique([rule, *rules_of("among", among)])
-  deciding = (*sorted(deciding, key=lambda rule: rule.name),)
-  if panel is None:
-    return rule, deciding, ()
-  known = _unique([*deciding, *rules_of("panel", panel)])
-  return rule, deciding, tuple(other for other in known if other.offers)
-
-
-def _unique(rules) -> tuple[Verifier, ...]:
-  """Removes duplicates; refuses two different rules with one name."""
-  named: dict[str, Verifier] = {}
-  for rule in rules:
-    if named.setdefault(rule.name, rule) != rule:
-      raise ValueError(
-        f"two verifiers are called {rule.name!r}: give each a name of its own,"
-        " as in Verifier(name=...)"
-      )
-  return tuple(named.values())
+  deciding = dict.fromkeys([*rules_of("among", among), rule])
+  known = dict.fromkeys([*deciding, *rules_of("panel", panel or ())])
+  judged = () if panel is None else (rule for rule in known if rule.offers)
+  return rule, (*deciding,), (*judged,)

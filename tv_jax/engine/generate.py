@@ -105,7 +105,7 @@ def generate(
     items: A number for each prompt; default: its index. The random draws of a
       prompt depend only on `seed` and this number, not on the other prompts.
     among: Verifiers that share one compiled program with `verifier`. A later
-      call with another one of them as `verifier` compiles nothing.
+      call with the same list and another `verifier` in it compiles nothing.
     trace: Number of first cycles of each prompt whose drafted trees are kept in
       the result's `trace`, with all probabilities and coins.
     progress: Whether to show a progress bar. Default: on a terminal, if there
