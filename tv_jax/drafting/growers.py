@@ -192,15 +192,8 @@ def _extend(
 ) -> tuple[_Level, Cache]:
   """Runs the draft on those nodes of a level that may have children.
 
-  Args:
-    growing: The drafter.
-    tree: The tree.
-    depth: Depth of the level.
-    level: The level above.
-    chosen: The nodes of the level.
-    drawn: [B, n] Their tokens.
-    root: [B] Slot of the root.
-    cache: The draft's cache.
+  `level` is the level above. `chosen` and `drawn` [B, n] are the nodes of this
+  level and their tokens, and `root` [B] is the root's slot in the cache.
   """
   nodes = tree.levels[depth]
   inner = tree.inner[np.isin(tree.inner, nodes)]

@@ -47,15 +47,8 @@ def insert(
 ) -> State:
   """Reads all prompt tokens but the last into the caches of some slots.
 
-  The previous contents of these slots are overwritten. Other rows are not
-  changed.
-
-  Args:
-    config: The decoding options.
-    params: The parameters of both models.
-    request: The prompts.
-    slot: [] Slot of the first prompt. The others take the following slots.
-    state: The state between two cycles.
+  The first prompt is read into `slot`, the others into the following slots. The
+  previous contents of these slots are overwritten. Other rows do not change.
   """
   length, P = request.length, request.tokens.shape[1] - 1
   size = min(P, CHUNK)

@@ -83,14 +83,7 @@ class Batch:
   """
 
   def __init__(self, pair: Pair, config: DecodeConfig, size: int, longest: int):
-    """Allocates the slots.
-
-    Args:
-      pair: The target and its draft.
-      config: The decoding options.
-      size: B, the number of slots.
-      longest: Maximum prompt length.
-    """
+    """Allocates slots for prompts of at most `longest` tokens."""
     self.size, self.config = size, config.static()
     self.seconds = collections.defaultdict(float)
     self.items = np.zeros(size, np.int64)

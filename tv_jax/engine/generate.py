@@ -228,14 +228,9 @@ def decode_all(
   progress: bool | None = None,
   step: Callable[[Batch], object] | None = None,
 ) -> Generation:
-  """Decodes prompts, and collects their continuations in one result.
+  """Decodes prompts from `read_prompts`, and collects them in one result.
 
-  Args:
-    pair: The target and its draft.
-    config: The decoding options.
-    prompts: The prompts, from `read_prompts`.
-    progress: As in `generate`.
-    step: As in `decode`.
+  `progress` is described in `generate`, and `step` in `decode`.
   """
   longest = max(len(prompt.tokens) for prompt in prompts)
   batch = Batch(pair, config, min(config.batch_size, len(prompts)), longest)
@@ -308,13 +303,10 @@ def read_prompts(
 
 
 def encode(pair: Pair, texts, template: str, limit: int) -> list[list[int]]:
-  """Encodes prompts as token ids; refuses empty and too long ones.
+  """Encodes prompts as `generate` describes.
 
-  Args:
-    pair: The target and its draft.
-    texts: Texts, conversations or token ids; or a single text or conversation.
-    template: How texts become tokens.
-    limit: Maximum number of new tokens.
+  Raises:
+    ValueError: A prompt is empty, or too long for `limit` new tokens.
   """
   if isinstance(texts, str) or _is_messages(texts):
     texts = [texts]

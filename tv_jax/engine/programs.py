@@ -53,7 +53,7 @@ def program(
 
   Args:
     function: The function to compile.
-    config: The decoding options, which are static.
+    config: The static part of the options.
     *arguments: Arrays. The last one, the state, is donated.
     loops: Whether the function loops over cycles. A GPU runs such a loop as one
       CUDA graph.

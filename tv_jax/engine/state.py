@@ -123,13 +123,9 @@ class State:
 def empty_state(
   config: DecodeConfig, *, rows: int, new: int, features: tuple[int, str]
 ) -> State:
-  """Creates the state of empty slots, without caches.
+  """Creates the state of B empty slots for W new tokens, without caches.
 
-  Args:
-    config: The decoding options.
-    rows: B.
-    new: W.
-    features: J and the dtype of the features that the draft reads.
+  `features` is J and the dtype of the features that the draft reads.
   """
 
   def zeros(*shape, dtype=jnp.int32):

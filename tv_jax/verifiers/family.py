@@ -48,15 +48,8 @@ def law_of(siblings: Siblings, node, rank) -> Law:
 def residual_at(tree, siblings: Siblings, g, q, p, spared, node) -> jax.Array:
   """Returns a node's residual [V] after all its rejections, up to a factor.
 
-  Args:
-    tree: The tree.
-    siblings: The children of all nodes.
-    g: [N, 4 + K] The residuals.
-    q: [N, V]
-    p: [N, V]
-    spared: `node -> bool`: Whether g lacks the node's last rejection, since its
-      mass is not needed.
-    node: []
+  `spared(node)` is whether the rows g [N, 4 + K] lack the node's last
+  rejection, since its mass is not needed.
   """
   # A constant of a static tree, which costs no kernel.
   count = jnp.asarray((tree.children != NO_CHILD).sum(axis=1, dtype=np.int32))

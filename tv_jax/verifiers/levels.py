@@ -43,13 +43,6 @@ def traversal_offers(tree: Tree, proposal: Proposal, tokens, q, p) -> Offers:
 
   A node starts with its entry probability times p. It is offered after its
   children, with the mass that their rejections leave.
-
-  Args:
-    tree: The tree.
-    proposal: How siblings were drawn.
-    tokens: [N]
-    q: [N, V]
-    p: [N, V]
   """
   siblings = family.gather(tree, proposal, tokens, q, p)
   start, passes = _start(tree), tree.num_children - (tree.depth == 0)
@@ -81,8 +74,7 @@ def traversal_offers(tree: Tree, proposal: Proposal, tokens, q, p) -> Offers:
 def token_level_offers(tree: Tree, proposal: Proposal, tokens, q, p) -> Offers:
   """Computes the offers of token-level verification: every node starts with p.
 
-  A node is offered with its entry probability. For the arguments see
-  `traversal_offers`.
+  A node is offered with its entry probability.
   """
   N, nodes = len(tree), np.arange(len(tree))
   siblings = family.gather(tree, proposal, tokens, q, p)
