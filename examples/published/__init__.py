@@ -20,10 +20,16 @@ CHECKOUTS = "PUBLISHED_CHECKOUTS"
 # In the order of the table.
 NAMES = (
   "hugging_face",
+  "assisted",
   "eagle",
   "spec_bench",
+  "samd",
+  "rest",
+  "medusa",
   "deepspec",
   "vllm_v0",
+  "gpt_fast",
+  "feifeibear",
   "tpu_inference",
   "sglang_jax",
 )
@@ -79,3 +85,13 @@ def padded(rows: list[list], fill) -> list[list]:
   """Fill rows to one length."""
   longest = max(map(len, rows))
   return [row + [fill] * (longest - len(row)) for row in rows]
+
+
+def candidates(tree, tokens) -> tuple:
+  """Return the paths, and PyTorch tensors of their nodes and their tokens."""
+  import torch
+
+  rows = paths(tree)
+  texts = [[0, *(tokens[node] for node in row[1:])] for row in rows]
+  nodes = torch.tensor(padded(rows, 0))
+  return rows, nodes, torch.tensor(padded(texts, -1))

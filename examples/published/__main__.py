@@ -56,7 +56,7 @@ def row(adapter, setting: str) -> str:
     + (f", {setting}" if setting else ""),
     adapter.SOURCE,
     getattr(adapter, "VERSION", None) or commit(adapter.REPOSITORY),
-    adapter.SETTINGS["tree"],
+    adapter.SETTINGS.get("tree", "two drafts, the whole cycle"),
     verdict,
     f"{found.distance:.1g}",
     f"{time.process_time() - started:.0f}",

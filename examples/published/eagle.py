@@ -23,12 +23,10 @@ eagle = published.load(
 
 def verify(tree, tokens, q, p, rng, temperature=1.0):
   """Verify a tree; the logits are those that give p at this temperature."""
-  rows = published.paths(tree)
-  nodes = torch.tensor(published.padded(rows, 0))
-  texts = [[0, *(tokens[node] for node in row[1:])] for row in rows]
+  rows, nodes, texts = published.candidates(tree, tokens)
   best, accepted, law = eagle.evaluate_posterior(
     (temperature * p.log())[nodes],
-    torch.tensor(published.padded(texts, -1)),
+    texts,
     eagle.prepare_logits_processor(temperature=temperature),
   )
   return rows[best][1 : accepted + 1], torch.multinomial(law, 1)

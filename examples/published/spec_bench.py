@@ -18,19 +18,17 @@ eagle = published.load(
 
 def verify(tree, tokens, q, p, rng, temperature=1.0):
   """Verify a tree; the logits are those that give p at this temperature."""
-  rows = published.paths(tree)
+  rows, nodes, texts = published.candidates(tree, tokens)
   known = torch.tensor([[0, *tokens[1:]]])
   chances, before = torch.ones(len(tokens), dtype=q.dtype), {}
   for node, parent in enumerate(tree.parents[1:], start=1):
     before[node] = [x for x in range(1, node) if tree.parents[x] == parent]
     left = q[parent].sum() - q[parent][known[0, before[node]]].sum()
     chances[node] = q[parent][tokens[node]] / left
-  texts = [[int(known[0, node]) for node in row] for row in rows]
-  nodes = torch.tensor(published.padded(rows, 0))
   depth = nodes.shape[1]
   best, accepted, law = eagle.evaluate_posterior(
     (temperature * p.log())[nodes],
-    torch.tensor(published.padded(texts, -1)),
+    texts,
     eagle.prepare_logits_processor(temperature=temperature),
     chances[nodes],
     [q] * depth,
