@@ -254,11 +254,46 @@ class NormHeads(nn.Module):
 _TracedOnce = nn.jit(Layer)
 
 
-def layer(module: nn.Module, name: str, attention_norm: bool = True) -> Layer:
-  """Returns a layer of `module`; only for calls by `module` itself."""
+def layers(
+  module: nn.Module,
+  x: jax.Array,
+  positions: jax.Array,
+  mask: jax.Array,
+  cache: Cache,
+  *more: jax.Array | None,
+  name: str = "layers_{}",
+  attention_norm: bool = True,
+) -> tuple[list[jax.Array], Cache]:
+  """Runs all layers of `module`; only for calls by `module` itself.
+
+  Args:
+    module: The module that owns the layers.
+    x: [B, T, E] Input of the first layer.
+    positions: [B, T] int32.
+    mask: [B, T, S] float32.
+    cache: The cache.
+    *more: Further arguments of each `Layer`.
+    name: Name of a layer, with {} for its number.
+    attention_norm: Whether the attention's input is normalised.
+
+  Returns:
+    The output [B, T, E] of each layer, and the longer cache.
+  """
   # nn.jit would draw other initial weights.
   kind = Layer if module.is_initializing() else _TracedOnce
-  return kind(module.config, module.mesh, attention_norm, name=name)
+  turn = rotation(module.config, positions)
+  outputs, keys, values = [], [], []
+  for i, pair in enumerate(zip(cache.keys, cache.values, strict=True)):
+    layer = kind(
+      module.config, module.mesh, attention_norm, name=name.format(i)
+    )
+    x, k, v = layer(x, turn, mask, *pair, cache.length, *more)
+    outputs.append(x)
+    keys.append(k)
+    values.append(v)
+  length = cache.length + positions.shape[1]
+  cache = Cache(keys=tuple(keys), values=tuple(values), length=length)
+  return outputs, cache
 
 
 class Decoder(nn.Module):
@@ -301,22 +336,14 @@ class Decoder(nn.Module):
     table = embedding(self)
     with jax.named_scope("embed"):
       x = sharding.rows(table, tokens, self.mesh)
-      turn = rotation(self.config, positions)
-    keys, values, outputs = [], [], {INPUT: x}
-    layers = range(self.config.num_hidden_layers)
-    for i, k, v in zip(layers, cache.keys, cache.values, strict=True):
-      block = layer(self, f"layers_{i}")
-      x, k, v = block(x, turn, mask, k, v, cache.length)
-      outputs[i] = x
-      keys.append(k)
-      values.append(v)
+    outputs, cache = layers(self, x, positions, mask, cache)
     with jax.named_scope("unembed"):
-      features = RMSNorm(self.config, name="norm")(x)
+      features = RMSNorm(self.config, name="norm")(outputs[-1])
       logits = unembed(self, table, features)
     if self.outputs:
-      features = jnp.concatenate([outputs[i] for i in self.outputs], axis=-1)
-    length = cache.length + tokens.shape[1]
-    cache = Cache(keys=tuple(keys), values=tuple(values), length=length)
+      outputs = [x, *outputs]  # the embedding's index is -1
+      features = [outputs[i + 1] for i in self.outputs]
+      features = jnp.concatenate(features, axis=-1)
     return logits, features, cache
 
   def example(self) -> tuple:

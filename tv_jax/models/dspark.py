@@ -83,21 +83,14 @@ class DSpark(nn.Module):
       fc = decoder.Dense(config, mesh, E, axes, name="fc")
       beside = sharding.replicate(fc(features.astype(x.dtype)), mesh)
       beside = decoder.RMSNorm(config, name="beside_norm")(beside)
-    turn = decoder.rotation(config, positions)
-    keys, values = [], []
-    layers = range(config.num_hidden_layers)
-    for i, k, v in zip(layers, cache.keys, cache.values, strict=True):
-      block = decoder.layer(self, f"layers_{i}")
-      x, k, v = block(x, turn, mask, k, v, cache.length, None, beside)
-      keys.append(k)
-      values.append(v)
+    (*_, x), cache = decoder.layers(
+      self, x, positions, mask, cache, None, beside
+    )
     with jax.named_scope("unembed"):
       outputs = decoder.RMSNorm(config, name="norm")(x)
       logits = decoder.unembed(self, table, outputs)
     if self.is_initializing():
       self.markov(tokens, outputs, self.state(tokens))
-    length = cache.length + positions.shape[1]
-    cache = Cache(keys=tuple(keys), values=tuple(values), length=length)
     return logits, outputs, cache
 
   def example(self) -> tuple:

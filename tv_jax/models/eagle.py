@@ -79,18 +79,12 @@ class Eagle(nn.Module):
       dense = functools.partial(decoder.Dense, self.config, self.mesh)
       x = dense(E, (None, None), self.bias, name="fc")(x)
       x = sharding.replicate(x, self.mesh)
-    x, keys, values = decoder.layer(self, "layer", attention_norm=False)(
-      x,
-      decoder.rotation(self.config, positions),
-      mask,
-      cache.keys[0],
-      cache.values[0],
-      cache.length,
+    (x,), cache = decoder.layers(
+      self, x, positions, mask, cache, name="layer", attention_norm=False
     )
     with jax.named_scope("unembed"):
       logits = decoder.unembed(self, table, x)
-    length = cache.length + tokens.shape[1]
-    return logits, x, Cache(keys=(keys,), values=(values,), length=length)
+    return logits, x, cache
 
   def example(self) -> tuple:
     """Returns the inputs of the smallest pass."""

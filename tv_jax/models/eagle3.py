@@ -99,20 +99,13 @@ class Eagle3(nn.Module):
       both = jnp.concatenate([token, normed], axis=-1)
       if config.norm_before_residual:
         x = normed
-    x, keys, values = decoder.layer(self, "layer", attention_norm=False)(
-      x,
-      decoder.rotation(config, positions),
-      mask,
-      cache.keys[0],
-      cache.values[0],
-      cache.length,
-      both,
+    (x,), cache = decoder.layers(
+      self, x, positions, mask, cache, both, name="layer", attention_norm=False
     )
     with jax.named_scope("unembed"):
       y = decoder.RMSNorm(config, name="norm")(x)
       logits = decoder.unembed(self, table, y)
-    length = cache.length + tokens.shape[1]
-    return logits, x, Cache(keys=(keys,), values=(values,), length=length)
+    return logits, x, cache
 
   def example(self) -> tuple:
     """Returns the inputs of the smallest pass."""
