@@ -293,7 +293,6 @@ QWEN3 = configs.to_dict(checkpoints.tiny(model_type="qwen3"))
     ),
     ("dspark vanilla", {"mask_token_id": None}, ["mask_token_id is missing"]),
     ("dspark rnn", {"target_layer_ids": [0, -1]}, ["of -1 (the embedding) to"]),
-    ("dspark rnn", {"mask_token_id": 999}, ["=999 is not in the vocabulary"]),
     (
       "dflash",
       {"model_type": "llama", "use_sliding_window": None},
@@ -326,15 +325,9 @@ def test_another_target(case, changes, words, tmp_path):
 
 
 def test_few_tokens_that_are_not_named(tmp_path):
-  def spoil(tensors):
-    tensors["t2d"] = ~tensors["t2d"]
-
-  for change, words in (
-    (lambda tensors: tensors.pop("d2t"), "missing: d2t, which says which 20"),
-    (spoil, "t2d names other tokens than d2t"),
-  ):
-    files.publish(tmp_path, "safeailab", change=change)
-    refuse(tmp_path, "eagle3", files.target("safeailab"), words)
+  files.publish(tmp_path, "safeailab", change=lambda x: x.pop("d2t"))
+  words = "missing: d2t, which says which 20"
+  refuse(tmp_path, "eagle3", files.target("safeailab"), words)
 
 
 def test_a_draft_that_does_not_fit_beside_its_target(tmp_path, monkeypatch):

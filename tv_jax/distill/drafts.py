@@ -38,7 +38,7 @@ class DraftRecipe(NamedTuple):
 KINDS = {
   "independent": DraftRecipe(decoder.Decoder, (0, -1)),
   "eagle": DraftRecipe(
-    lambda config: eagle.Eagle(config, True), (-1,), 0, eagle.FAMILIES
+    lambda config: eagle.Eagle(config, True), (-1,), 0, eagle.FORMAT.families
   ),
   "eagle3": DraftRecipe(eagle3.Eagle3, (-1,), 3, eagle3.LAYOUTS),
   "dspark": DraftRecipe(dspark.DSpark, (-2, -1), 5),

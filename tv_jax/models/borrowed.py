@@ -13,8 +13,9 @@ from collections.abc import Collection, Sequence
 import jax
 import numpy as np
 
+from tv_jax.models import config as configs
 from tv_jax.models import sharding
-from tv_jax.models.config import Config
+from tv_jax.models.config import Config, DraftFormat
 from tv_jax.models.decoder import INPUT, OF_TARGET
 from tv_jax.models.layout import StoredTensor
 from tv_jax.models.model import Model
@@ -40,6 +41,20 @@ def check_family(config: Config, known: Collection[str], what: str) -> None:
     )
 
 
+def read_config(raw: dict, where, target: Model, draft: DraftFormat) -> Config:
+  """Reads a draft's config.json, and fits it to its target.
+
+  Args:
+    raw: The contents of config.json.
+    where: Name of that file in error messages.
+    target: The model that it drafts for.
+    draft: The format of such files.
+  """
+  config = configs.from_dict(raw, str(where), draft)
+  check_family(config, draft.families, f"{where}: {draft.name}")
+  return fitted(config, target.config, where)
+
+
 def fitted(config: Config, target: Config, where) -> Config:
   """Returns a draft's configuration with its target's dtype and tying.
 
@@ -58,19 +73,18 @@ def fitted(config: Config, target: Config, where) -> Config:
   )
 
 
-def wrong_layers(
-  layers: Sequence[int], target: Config, *, least: int
-) -> str | None:
-  """Returns an error message if a draft cannot read these target layers."""
+def check_layers(
+  layers: Sequence[int], target: Config, where, *, least: int
+) -> None:
+  """Raises ValueError if a draft cannot read these target layers."""
   # Published drafts were not trained on the output of the last layer.
   last = target.num_hidden_layers - 2
   ordered = [*layers] == sorted({*layers}) and len(layers) >= least
-  if ordered and layers[-1] <= last:
-    return None
-  return (
-    f"target_layer_ids={[*layers]}: give {least} or more layers of the target,"
-    f" in order, of {INPUT} (the embedding) to {last}"
-  )
+  if not ordered or layers[-1] > last:
+    raise ValueError(
+      f"{where}: target_layer_ids={[*layers]}: give {least} or more layers of"
+      f" the target, in order, of {INPUT} (the embedding) to {last}"
+    )
 
 
 def known_tokens(
@@ -82,22 +96,16 @@ def known_tokens(
     The target's ids of these tokens [U], or None if the draft knows all; and a
     list of faults.
   """
-  offsets, flags = tensors.pop(OFFSETS, None), tensors.pop(FLAGS, None)
+  offsets, _ = tensors.pop(OFFSETS, None), tensors.pop(FLAGS, None)
   U, V = config.draft_vocab_size, config.vocab_size
   if U is None:  # published heads that know all tokens store zeros
-    zeros = offsets is None or (
-      offsets.shape == (V,) and not offsets.read().any()
-    )
-    return None, [] if zeros else [f"unknown: {OFFSETS}"]
+    return None, []
   if offsets is None:
     return None, [f"missing: {OFFSETS}, which says which {U} tokens it knows"]
-  fits = offsets.shape == (U,)
-  tokens = offsets.read() + np.arange(U) if fits else np.array([])
-  if len({*tokens}) < U or not {*tokens} <= {*range(V)}:
+  tokens = offsets.read() + np.arange(*offsets.shape)
+  if len({*tokens}) != U or not {*tokens} <= {*range(V)}:
     wrong = f"{OFFSETS} does not name {U} different tokens of the target's {V}"
     return None, [wrong]
-  if flags is not None and {*np.flatnonzero(flags.read())} != {*tokens}:
-    return None, [f"{FLAGS} names other tokens than {OFFSETS}"]
   return tokens, []
 
 

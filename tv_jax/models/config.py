@@ -8,7 +8,7 @@ younger than the first Llama checkpoints (`rope_theta`, `num_key_value_heads`,
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from tv_jax.edge import checks
@@ -128,14 +128,16 @@ class DraftFormat:
     architectures: Classes that the file may name in place of the family's.
     required: Required attributes, each with a check.
     optional: Optional attributes, each with a check.
+    families: Supported families.
     fields: Makes fields of `Config` from the checked attributes.
   """
 
   name: str
-  architectures: tuple[str, ...]
-  required: Mapping[str, checks.Check]
+  architectures: tuple[str, ...] = ()
+  required: Mapping[str, checks.Check] = dataclasses.field(default_factory=dict)
   optional: Mapping[str, checks.Check]
-  fields: Callable[[dict], dict]
+  families: Collection[str]
+  fields: Callable[[dict], dict] = lambda values: {}
 
 
 def from_dict(

@@ -192,13 +192,12 @@ class Markov(nn.Module):
 
 def _fields(values: dict) -> dict:
   """Returns the fields of `Config` for these attributes."""
-  sure = values.get("enable_confidence_head", False)
-  rank = values.get("markov_rank", 0)
+  sure, rank = values["enable_confidence_head"], values["markov_rank"]
   return {
-    "target_layers": values.get("target_layer_ids", ()),
+    "target_layers": values["target_layer_ids"],
     "block": Block(
-      size=values.get("block_size", 1),
-      mask=values.get("mask_token_id", 0),
+      size=values["block_size"],
+      mask=values["mask_token_id"],
       rank=rank,
       head=values.get("markov_head_type") if rank else None,
       confidence=sure,
@@ -222,6 +221,7 @@ FORMAT = configs.DraftFormat(
     "markov_head_type": checks.one_of(HEADS),
     "tie_word_embeddings": checks.one_of([False]),
   },
+  families=("qwen3",),
   fields=_fields,
 )
 
@@ -231,19 +231,6 @@ def from_config(
 ) -> DSpark:
   """Makes the module of a checkpoint's draft; see `eagle.from_config`."""
   del names
-  config = configs.from_dict(raw, str(where), FORMAT)
-  borrowed.check_family(config, ("qwen3",), f"{where}: {FORMAT.name}")
-  block, layers = block_of(config), config.target_layers
-  faults = []
-  if fault := borrowed.wrong_layers(layers, target.config, least=1):
-    faults.append(fault)
-  if block.rank and block.head is None:
-    faults.append("markov_head_type is missing")
-  if block.mask >= config.vocab_size:
-    faults.append(f"mask_token_id={block.mask} is not in the vocabulary")
-  if block.sees_token and not block.rank:
-    faults.append("the confidence head reads a Markov head: give markov_rank")
-  if faults:
-    raise ValueError(f"{where}: {'; '.join(faults)}")
-  config = borrowed.fitted(config, target.config, where)
+  config = borrowed.read_config(raw, where, target, FORMAT)
+  borrowed.check_layers(config.target_layers, target.config, where, least=1)
   return DSpark(config, target.mesh)

@@ -27,8 +27,11 @@ from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
 from tv_jax.models.model import Model
 
-# Families of published heads and of their targets.
-FAMILIES = ("llama",)
+FORMAT = configs.DraftFormat(
+  name="an EAGLE-1 head",
+  optional={"bias": checks.boolean, "num_hidden_layers": checks.integer(1, 1)},
+  families=("llama",),  # of their targets, too
+)
 
 
 class Eagle(nn.Module):
@@ -109,17 +112,8 @@ def from_config(
   """
   del names
   borrowed.check_family(
-    target.config, FAMILIES, f"{target.source}: an EAGLE-1 head's target"
+    target.config, FORMAT.families, f"{target.source}: an EAGLE-1 head's target"
   )
+  config = borrowed.read_config(raw, where, target, FORMAT)
   # Published heads have a bias unless their config.json says otherwise.
-  bias = checks.boolean(raw.get("bias", True), f"{where}: bias")
-  raw = {name: value for name, value in raw.items() if name != "bias"}
-  config = configs.from_dict(raw, str(where))
-  borrowed.check_family(config, FAMILIES, f"{where}: an EAGLE-1 head")
-  if config.num_hidden_layers != 1:
-    raise ValueError(
-      f"{where}: an EAGLE-1 head has num_hidden_layers=1, not"
-      f" {config.num_hidden_layers}"
-    )
-  config = borrowed.fitted(config, target.config, where)
-  return Eagle(config, bias, target.mesh)
+  return Eagle(config, raw.get("bias", True), target.mesh)

@@ -36,7 +36,6 @@ EMBEDDING = "embed_tokens.weight"
 # Tensor names in the published heads of each family.
 LAYOUTS = {"qwen3": layout.DEEPSPEC_EAGLE3, "llama": layout.SAFEAI_EAGLE3}
 
-
 _ONE = checks.integer(1, 1)
 FORMAT = configs.DraftFormat(
   name="an EAGLE-3 head",
@@ -45,7 +44,6 @@ FORMAT = configs.DraftFormat(
     "LlamaForCausalLMEagle3",
     "Eagle3LlamaForCausalLM",
   ),
-  required={},
   optional={
     "target_layer_ids": checks.list_of(checks.integer(decoder.INPUT)),
     "norm_before_residual": checks.boolean,
@@ -53,6 +51,7 @@ FORMAT = configs.DraftFormat(
     "draft_num_hidden_layers": _ONE,
     "tie_word_embeddings": checks.one_of([False]),
   },
+  families=LAYOUTS,
   fields=lambda values: {
     "target_layers": values.get("target_layer_ids", ()),
     "norm_before_residual": values.get("norm_before_residual", False),
@@ -141,16 +140,14 @@ def from_config(
   raw: dict, where, target: Model, names: Collection[str]
 ) -> Eagle3:
   """Makes the module of a checkpoint's head; see `eagle.from_config`."""
-  config = configs.from_dict(raw, str(where), FORMAT)
-  borrowed.check_family(config, LAYOUTS, f"{where}: an EAGLE-3 head")
+  config = borrowed.read_config(raw, where, target, FORMAT)
   L = target.config.num_hidden_layers
   # The default is SafeAILab's.
   layers = config.target_layers or (1, L // 2 - 1, L - 4)
-  if fault := borrowed.wrong_layers(layers, target.config, least=2):
-    raise ValueError(f"{where}: {fault}")
+  borrowed.check_layers(layers, target.config, where, least=2)
   few = config.draft_vocab_size != config.vocab_size
   config = dataclasses.replace(
-    borrowed.fitted(config, target.config, where),
+    config,
     target_layers=layers,
     draft_vocab_size=config.draft_vocab_size if few else None,
     shares_embedding=EMBEDDING not in names,
