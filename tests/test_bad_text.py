@@ -51,9 +51,11 @@ def change(path, **fields):
 
 
 def test_code_is_not_run(saved):
+  (saved / "own.py").write_text("raise SystemExit('run')")
   code = {"AutoTokenizer": ["own.Own", None]}
-  change(saved / "tokenizer_config.json", auto_map=code)
-  refused(saved, "mine/tokenizer_config.json", "code of its own")
+  changes = {"auto_map": code, "tokenizer_class": "Own"}
+  change(saved / "tokenizer_config.json", **changes)
+  refused(saved, "no tokenizer could be loaded", "custom code")
 
 
 @pytest.mark.parametrize("template", ["{% for %}", ""])

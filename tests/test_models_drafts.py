@@ -285,7 +285,7 @@ QWEN3 = configs.to_dict(checkpoints.tiny(model_type="qwen3"))
     ),
     ("safeailab", {"target_layer_ids": [1, 5], "ttt": 3}, ["attribute ttt=3"]),
     ("safeailab", {"target_layer_ids": [1, 7]}, ["to 6"]),  # the last
-    ("safeailab", {"architectures": ["Qwen3DSparkModel"]}, ["not an EAGLE-3"]),
+    ("safeailab", {"architectures": ["Qwen3DSparkModel"]}, ["or Qwen3Eagle3"]),
     (
       "dspark vanilla",
       {"markov_head_type": "lstm"},

@@ -134,13 +134,13 @@ class TestGood:
 @pytest.mark.parametrize(
   ("name", "value", "words"),
   [
-    ("num_key_value_heads", 3, "num_attention_heads=4 must be a multiple"),
+    ("num_key_value_heads", 0, "num_key_value_heads=0: give an integer"),
     ("rms_norm_eps", None, "rms_norm_eps is missing"),
     ("hidden_size", -1, "hidden_size=-1: give an integer from 1"),
     ("rope_scaling", {"type": "yarn"}, "'yarn' is not supported"),
     ("rope_scaling", {"rope_type": "llama3"}, "needs ['factor', 'high_freq"),
     ("model_type", "gemma", "model_type='gemma' is not supported"),
-    ("architectures", ["MistralForCausalLM"], "is not a causal Llama"),
+    ("architectures", ["MistralForCausalLM"], "is not LlamaForCausalLM"),
     ("mlp_bias", True, "mlp_bias=True is not supported"),
   ],
   ids=lambda x: str(x)[:20],
@@ -148,11 +148,6 @@ class TestGood:
 def test_a_field_that_is_not_ours(saved, name, value, words):
   checkpoints.rewrite(saved, **{name: value})
   refused(saved, "mine/config.json: ", words)
-
-
-def test_a_width_that_heads_do_not_divide(saved):
-  checkpoints.rewrite(saved, head_dim=None, num_attention_heads=6)
-  refused(saved, "hidden_size=32 must be a multiple of num_attention_heads=6")
 
 
 def test_all_that_is_wrong_with_the_tensors_at_once(saved):
@@ -197,9 +192,6 @@ def test_weights_that_are_not_finite(saved, value, dtype):
 
 
 def test_files_that_are_not_there(saved):
-  shutil.copytree(saved, saved.parent / "bare")
-  (saved.parent / "bare/config.json").unlink()
-  refused(saved.parent / "bare", "bare has no config.json")
   refused("nowhere/at/all", "nowhere/at/all is neither a directory nor")
   refused(saved, "has no revision 'main'", revision="main")
   refused(saved, "dtype float64 is not one of float32, bf", dtype="float64")

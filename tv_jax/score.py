@@ -50,11 +50,6 @@ _TEMPERATURE = flags.DEFINE_float(
   "Temperature of the target, at which the text was sampled.",
   lower_bound=probs.COLDEST,
 )
-_DRAFT_TEMPERATURE = flags.DEFINE_float(
-  "draft_temperature",
-  None,
-  "Temperature of the draft. Default: the target's, but at least 0.1.",
-)
 
 
 def main() -> None:
@@ -67,11 +62,7 @@ def main() -> None:
     pair = pairs.load(draft, _TARGET.value, draft_kind=_KIND.value)
     text = _written(pair) if text is None else text
     scores = distill.score(
-      pair,
-      text,
-      depth=_DEPTH.value,
-      temperature=_TEMPERATURE.value,
-      draft_temperature=_DRAFT_TEMPERATURE.value,
+      pair, text, depth=_DEPTH.value, temperature=_TEMPERATURE.value
     )
     print(f"{draft}: {len(text)} conversations, {scores.tokens} tokens")
     print(scores)

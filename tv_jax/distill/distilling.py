@@ -223,7 +223,6 @@ def _score(
     held,
     depth=min(block.size if block else _DEEPEST, longest),
     temperature=temperature,
-    draft_temperature=temperature,
   )
 
 

@@ -33,6 +33,8 @@ from tv_jax.runs import metrics
 
 # Default depth of the longest chain.
 LONGEST = 8
+# Conversations that are processed together.
+_ROWS = 4
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,8 +83,6 @@ def score(
   *,
   depth: int | None = None,
   temperature: float = 1.0,
-  draft_temperature: float | None = None,
-  rows: int = 4,
 ) -> Scores:
   """Scores a draft on text that its target sampled.
 
@@ -91,10 +91,8 @@ def score(
     text: Conversations that the target sampled at this temperature.
     depth: Depth of the longest chain; by default `LONGEST`, or the block size
       of a one-pass draft.
-    temperature: Temperature of the target.
-    draft_temperature: Temperature of the draft; by default the target's, but at
-      least 0.1.
-    rows: Conversations that are processed together.
+    temperature: Temperature of the target. The draft has the same, but at least
+      0.1, as in runs.
 
   Returns:
     The expected lengths for each depth.
@@ -107,16 +105,14 @@ def score(
   depth = min(LONGEST, most) if depth is None else depth
   if not 1 <= depth <= most:
     raise ValueError(f"depth={depth}: {draft.source} drafts 1 to {most} levels")
-  if draft_temperature is None:
-    draft_temperature = max(temperature, COLDEST_DRAFT)
-  sampled = checks.number(probs.COLDEST)
-  sampled(temperature, "temperature")
-  sampled(draft_temperature, "draft_temperature")
+  checks.number(probs.COLDEST)(temperature, "temperature")
   text = usable(text, target.config.vocab_size)
   shape, chances = Shape.of(text, depth), []
-  temperatures = jnp.array([temperature, draft_temperature], jnp.float32)
-  for start in range(0, len(text), rows):
-    part = Rows.of(text[start : start + rows], shape.T)
+  temperatures = jnp.array(
+    [temperature, max(temperature, COLDEST_DRAFT)], jnp.float32
+  )
+  for start in range(0, len(text), _ROWS):
+    part = Rows.of(text[start : start + _ROWS], shape.T)
     features, read = passes.of_target(
       target, draft.config.target_layers, part.tokens
     )

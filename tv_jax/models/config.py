@@ -189,15 +189,18 @@ def _from_dict(raw: dict, draft: DraftFormat | None) -> Config:
     for name in ("bos_token_id", "pad_token_id")
   }
   ends = checks.list_of(token)(ends, "eos_token_id")
-  dtype = present.get("dtype", present.get("torch_dtype", "float32"))
-  if dtype not in DTYPES:
-    raise ValueError(f"dtype={brief(dtype)} is not one of {', '.join(DTYPES)}")
+  heads = values["num_attention_heads"]
+  defaults = {
+    "tie_word_embeddings": False,
+    "num_key_value_heads": heads,
+    "head_dim": values["hidden_size"] // heads,
+    "dtype": present.get("dtype", present.get("torch_dtype", "float32")),
+  }
   return Config(
-    **_with_defaults(values) | tokens,
+    **defaults | values | tokens,
     rope_theta=theta,
     rope_scaling=scaling,
     eos_token_id=ends,
-    dtype=dtype,
     model_type=kind,
   )
 
@@ -215,38 +218,16 @@ def _foreign(raw, family, draft):
     yield f"layer_types={brief(types)} is not supported, only 'full_attention'"
   architectures = raw.get("architectures")
   if architectures not in (None, *([name] for name in classes)):
-    what = draft.name if draft else f"a causal {family.name}"
-    yield f"architectures={brief(architectures)} is not {what}"
+    wanted = " or ".join(classes)
+    yield f"architectures={brief(architectures)} is not {wanted}"
   known = {"model_type", "architectures", *REQUIRED, *OPTIONAL, *HARMLESS}
   known |= {*_OTHERS, *family.fixed, *family.required, *family.optional}
   known |= {*draft.optional, *draft.required} if draft else set()
   for name in sorted(set(raw) - known):
     yield (
-      f"unknown attribute {brief(name)[1:-1]}={brief(raw[name])}: remove it"
+      f"unknown attribute {name}={brief(raw[name])}: remove it"
       " from the file if it changes nothing that the model computes"
     )
-
-
-def _with_defaults(values: dict[str, Any]) -> dict[str, Any]:
-  """Adds defaults of optional attributes; refuses sizes that do not fit."""
-  heads, width = values["num_attention_heads"], values["hidden_size"]
-  groups = values.get("num_key_value_heads", heads)
-  if "head_dim" not in values and width % heads:
-    raise ValueError(
-      f"hidden_size={width} must be a multiple of num_attention_heads={heads}"
-      " where head_dim is missing"
-    )
-  channels = values.get("head_dim", width // heads)
-  if heads % groups or channels % 2:
-    raise ValueError(
-      f"num_attention_heads={heads} must be a multiple of "
-      f"num_key_value_heads={groups}, and head_dim={channels} even"
-    )
-  return {
-    "tie_word_embeddings": False,
-    "num_key_value_heads": groups,
-    "head_dim": channels,
-  } | values
 
 
 def to_dict(config: Config) -> dict:

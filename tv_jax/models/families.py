@@ -15,7 +15,6 @@ class Family:
   """A family of models.
 
   Attributes:
-    name: Name in error messages.
     architecture: Hugging Face's class of the language model.
     fixed: Attributes of config.json with their only supported value. If that
       value is False, the attribute may be missing.
@@ -26,7 +25,6 @@ class Family:
     query_key_norm: Whether the queries and keys of each head are normalised.
   """
 
-  name: str
   architecture: str
   fixed: Mapping[str, object]
   required: tuple[str, ...] = ()
@@ -40,13 +38,11 @@ _WINDOWS = ("sliding_window", "max_window_layers", "layer_types")
 FAMILIES = {
   # Touvron et al. 2023; Grattafiori et al. 2024
   "llama": Family(
-    name="Llama",
     architecture="LlamaForCausalLM",
     fixed={"hidden_act": "silu", "attention_bias": False, "mlp_bias": False},
   ),
   # Yang et al. 2024, arXiv:2407.10671; also Qwen2.5
   "qwen2": Family(
-    name="Qwen2",
     architecture="Qwen2ForCausalLM",
     fixed={
       "hidden_act": "silu",
@@ -60,7 +56,6 @@ FAMILIES = {
   ),
   # Yang et al. 2025, arXiv:2505.09388; only dense models
   "qwen3": Family(
-    name="Qwen3",
     architecture="Qwen3ForCausalLM",
     fixed={
       "hidden_act": "silu",

@@ -108,11 +108,6 @@ def load(
       )
     config = borrowed.fitted(config, target.config, files.config_path)
     mesh = target.mesh
-  elif config.draft_vocab_size:
-    raise ValueError(
-      f"{files.config_path}: draft_vocab_size goes with shares_embedding=true,"
-      " or with a head"
-    )
   return _load(files, decoder.Decoder(config, mesh), target)
 
 
@@ -131,11 +126,6 @@ def _open(path_or_repo, revision: str | None, draft_kind: str) -> _Checkpoint:
     path, config = directory, gguf.read_config(directory)
   else:
     path = directory / "config.json"
-    if not path.exists():
-      raise ValueError(
-        f"{directory} has no config.json: give the folder that holds it beside"
-        " the weights"
-      )
     config = reading.json_object(path)
   is_here = pathlib.Path(os.path.expanduser(path_or_repo)) == directory
   return _Checkpoint(

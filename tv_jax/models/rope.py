@@ -48,20 +48,12 @@ def from_dict(raw: dict) -> tuple[float, Scaling | None]:
   Returns:
     Theta, and the scaling or None.
   """
-  newer, older = (
-    checks.mapping(raw.get(name, {}), name)
-    for name in ("rope_parameters", "rope_scaling")
-  )
-  if newer and older:
+  if raw.get("rope_parameters") and raw.get("rope_scaling"):
     raise ValueError("rope_parameters and rope_scaling are both given")
-  thetas = [
-    POSITIVE(place["rope_theta"], "rope_theta")
-    for place in (newer, raw)
-    if place.get("rope_theta") is not None
-  ] or [10000.0]
-  if thetas[0] != thetas[-1]:
-    raise ValueError(f"rope_theta is given twice: {thetas}")
-  values = {x: y for x, y in (newer or older).items() if x != "rope_theta"}
+  values = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
+  values = dict(checks.mapping(values, "rope_scaling"))
+  theta = values.pop("rope_theta", None) or raw.get("rope_theta", 10000.0)
+  theta = POSITIVE(theta, "rope_theta")
   kind = values.pop("rope_type", values.pop("type", "default"))
   if kind not in ("default", *SCALINGS):
     raise ValueError(
@@ -77,7 +69,7 @@ def from_dict(raw: dict) -> tuple[float, Scaling | None]:
       f" {brief(sorted(values))}"
     )
   numbers = checks.fields(kinds)(values)
-  return thetas[0], cls(**numbers) if cls else None
+  return theta, cls(**numbers) if cls else None
 
 
 def to_dict(scaling: Scaling | None) -> dict | None:

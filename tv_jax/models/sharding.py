@@ -9,12 +9,7 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import (
-  AxisType,
-  Mesh,
-  NamedSharding,
-  PartitionSpec,
-)
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from tv_jax.models.config import Config
 

@@ -26,13 +26,6 @@ def import_transformers():
 def load_tokenizer(path_or_repo, revision: str | None = None):
   """Loads a checkpoint's tokenizer; never runs code that comes with it."""
   directory = storage.resolve(path_or_repo, revision)
-  settings = directory / "tokenizer_config.json"
-  if settings.exists() and reading.json_object(settings).get("auto_map"):
-    raise ValueError(
-      f"{settings}: the tokenizer has code of its own (auto_map), which is not"
-      " run: give a checkpoint whose tokenizer is a tokenizer.json alone, or"
-      " prompts as token ids"
-    )
   transformers = import_transformers()
   try:
     if gguf.is_file(directory):
@@ -59,22 +52,15 @@ def end_tokens(path_or_repo, revision: str | None = None) -> tuple[int, ...]:
   """
   directory = storage.resolve(path_or_repo, revision)
   if gguf.is_file(directory):
-    configs = {directory: gguf.read_config(directory)}
+    configs = [gguf.read_config(directory)]
   else:
     names = ("generation_config.json", "config.json")
-    paths = [directory / name for name in names if (directory / name).exists()]
-    configs = {path: reading.json_object(path) for path in paths}
-  for path, raw in configs.items():
+    paths = [directory / name for name in names]
+    configs = [reading.json_object(path) for path in paths if path.exists()]
+  for raw in configs:
     ends = raw.get("eos_token_id")
-    if ends is None or ends == []:
-      continue
-    tokens = ends if isinstance(ends, list) else [ends]
-    if not all(type(token) is int and token >= 0 for token in tokens):
-      raise ValueError(
-        f"{path}: eos_token_id={brief(ends)} must be a token id, or a list of"
-        " them"
-      )
-    return tuple(tokens)
+    if ends not in (None, []):
+      return tuple(ends) if isinstance(ends, list) else (ends,)
   return ()
 
 

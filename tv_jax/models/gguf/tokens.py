@@ -135,9 +135,6 @@ def _byte_pairs(file: File, vocabulary: dict) -> tuple[Tokenizer, bool]:
 
 def _sentence_pieces(file: File, vocabulary: dict) -> tuple[Tokenizer, bool]:
   """Returns a SentencePiece tokenizer, and whether it adds BOS by default."""
-  for name in ("remove_extra_whitespaces", "precompiled_charsmap"):
-    if _flag(file, name, False):
-      raise file.error(f"tokenizer.ggml.{name} is not supported")
   scores = _get(file, "scores")
   merges = sorted(
     (-scores[token], vocabulary[text[:cut]], vocabulary[text[cut:]])
