@@ -4,7 +4,13 @@ import dataclasses
 import functools
 import json
 
+import jax.numpy as jnp
 import numpy as np
+
+from benchmarks import gpu_shapes
+from tv_jax.engine.pair import Pair
+from tv_jax.models import Model, borrowed, decoder, dspark, eagle, eagle3
+from tv_jax.models.config import Block, Config
 
 # By type. The positions that a test sees are few: small thetas and original
 # lengths make every one of these settings matter there.
@@ -108,8 +114,6 @@ def rewrite(directory, **changes):
 
 def tiny(**changes):
   """A configuration of our own, for tests without transformers."""
-  from tv_jax.models.config import Config
-
   config = Config(
     vocab_size=48,
     hidden_size=32,
@@ -136,10 +140,6 @@ def random_params(module, seed):
 
   Drawn by NumPy: compiling an initialiser takes longer than most tests.
   """
-  import jax.numpy as jnp
-
-  from benchmarks import gpu_shapes
-
   rng = np.random.default_rng(seed)
 
   def make(path, box):
@@ -154,9 +154,6 @@ def random_params(module, seed):
 
 def ours(config, seed=0):
   """A random model of ours."""
-  from tv_jax.models import decoder
-  from tv_jax.models.model import Model
-
   module = decoder.Decoder(config)
   return Model(
     module=module, params=random_params(module, seed), source="random"
@@ -165,19 +162,12 @@ def ours(config, seed=0):
 
 def ours_head(target, seed=1):
   """A random EAGLE head on a target of ours."""
-  from tv_jax.models import eagle
-
   config = dataclasses.replace(target.config, num_hidden_layers=1)
   return _draft(target, eagle.Eagle(config, bias=True), seed)
 
 
 def _draft(target, module, seed, known=None):
   """A random draft that has the rest of its parameters of its target."""
-  import jax.numpy as jnp
-
-  from tv_jax.models import borrowed
-  from tv_jax.models.model import Model
-
   params = random_params(module, seed)
   theirs = borrowed.params(target, known, params)
   params |= {name: jnp.asarray(value) for name, value in theirs.items()}
@@ -196,9 +186,6 @@ def ours_dspark(
     seed: Seed of the weights.
     **changes: Configuration fields to replace.
   """
-  from tv_jax.models import dspark
-  from tv_jax.models.config import Block
-
   config = dataclasses.replace(
     target.config,
     model_type="qwen3",
@@ -222,8 +209,6 @@ def ours_dspark(
 
 def ours_eagle3(target, seed=1):
   """A random EAGLE-3 head on a target of ours: it knows 30 of its tokens."""
-  from tv_jax.models import decoder, eagle3
-
   config = dataclasses.replace(
     target.config,
     num_hidden_layers=1,
@@ -239,8 +224,6 @@ def ours_eagle3(target, seed=1):
 @functools.cache
 def pair(kind="independent"):
   """Random models to decode with; "self" drafts for itself, "none" does not."""
-  from tv_jax.engine.pair import Pair
-
   target = ours(tiny())
   if kind == "self":
     return Pair(target=target, draft=target, draft_kind="independent")

@@ -11,7 +11,7 @@ import json
 import numpy as np
 from safetensors.numpy import save_file
 
-from tests import checkpoints
+from tests import checkpoints, published
 
 V, E, F, H, G = 48, 32, 56, 4, 2
 TARGET_LAYERS = 8
@@ -20,37 +20,25 @@ PAIRS, LEVELS = 9, 4  # of a text, and drafted behind it with the root's
 
 # DeepSpec's says which layers it reads; of the other they are the code's own.
 DEEPSPEC = {
+  **{x: y for x, y in published.QWEN3.items() if not x.startswith("rope_")},
   "architectures": ["Qwen3Eagle3Model"],
-  "attention_bias": False,
-  "attention_dropout": 0.0,
   "bos_token_id": 1,
   "draft_num_hidden_layers": 1,
-  "dtype": "bfloat16",
   "eos_token_id": 2,
   "head_dim": 12,
-  "hidden_act": "silu",
   "hidden_size": E,
-  "initializer_range": 0.02,
   "intermediate_size": F,
   "layer_types": ["full_attention"],
-  "max_position_embeddings": 40960,
-  "max_window_layers": TARGET_LAYERS,
-  "model_type": "qwen3",
   "num_attention_heads": H,
   "num_hidden_layers": 1,
   "num_key_value_heads": G,
   "num_target_layers": TARGET_LAYERS,
-  "rms_norm_eps": 1e-06,
   "rope_parameters": {"rope_theta": 100.0, "rope_type": "default"},
-  "sliding_window": None,
   "step_loss_decay": 0.8,
   "target_layer_ids": [0, 2, 3, 5, 6],
   "target_model_name_or_path": "Qwen/Qwen3-8B",
   "tie_word_embeddings": False,
-  "transformers_version": "5.2.0",
   "ttt_length": 7,
-  "use_cache": True,
-  "use_sliding_window": False,
   "vocab_size": V,
 }
 SAFEAILAB = {
@@ -136,9 +124,7 @@ def publish(directory, layout, *, change=None, **settings):
   if change:
     change(found)
   save_file(found, directory / "model.safetensors", metadata={"format": "pt"})
-  raw = CONFIGS[layout] | settings
-  raw = {name: value for name, value in raw.items() if value is not ...}
-  (directory / "config.json").write_text(json.dumps(raw))
+  (directory / "config.json").write_text(json.dumps(CONFIGS[layout] | settings))
   return found
 
 

@@ -6,6 +6,8 @@ import gguf
 import numpy as np
 from flax.traverse_util import flatten_dict
 
+from tv_jax import models
+from tv_jax.edge.reading import BUNDLED
 from tv_jax.models import loading, rope
 
 TYPES = gguf.GGMLQuantizationType
@@ -146,9 +148,6 @@ def save(path, model, kind=TYPES.F32, **more):
 
 def bundled(folder):
   """Writes the bundled target, with its tokenizer."""
-  from tv_jax import models
-  from tv_jax.edge.reading import BUNDLED
-
   source = BUNDLED / "target"
   raw = json.loads((source / "tokenizer.json").read_text())
   told = of_tokenizer(

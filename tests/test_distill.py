@@ -1,12 +1,10 @@
 """Drafts that are made from a target, and scores from text alone."""
 
-import contextlib
 import dataclasses
 import functools
 import itertools
 import random
 import re
-import time
 
 import jax
 import jax.numpy as jnp
@@ -14,17 +12,10 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests import checkpoints, commands, oracle, quick
+from tests import checkpoints, oracle, quick
 from tv_jax import distill, drafting, models, runs
 from tv_jax.certify.engine import passes
-from tv_jax.distill import (
-  chances,
-  data,
-  distilling,
-  drafts,
-  learning,
-  scoring,
-)
+from tv_jax.distill import chances, data, distilling, drafts, learning, scoring
 from tv_jax.distill import text as texts
 from tv_jax.distill.distilling import Training
 from tv_jax.drafting.drafter import Committed
@@ -551,37 +542,3 @@ def test_a_loss_that_is_no_number_is_not_gone_on_with(
   with pytest.raises(ValueError, match="the loss is nan after step 1"):
     make(pair, tmp_path / "nan", how, folder)
   assert not [*folder.glob("nan*.npz")]
-
-
-ARGUMENTS = (
-  "--target=bundled/target",
-  "--conversations=8",
-  "--held_out=4",
-  "--rows=2",
-  "--depth=2",
-  "--answer_tokens=8",
-  "--vocabulary=256",
-)
-
-
-@pytest.mark.long
-def test_kill_at_any_moment_changes_nothing(tmp_path):
-  def start(name):
-    own = "--steps=60", f"--out={name}", f"--data={name}-text"
-    return commands.start(
-      *ARGUMENTS, *own, program="tv_jax.distill", cwd=tmp_path
-    )
-
-  begin = time.monotonic()
-  done = commands.ended(start("whole"))
-  assert done.returncode == 0, done.stderr
-  took = time.monotonic() - begin
-  for share in (0.6, 0.9):
-    process = start("broken")
-    time.sleep(share * took)
-    process.kill()
-    with contextlib.suppress(Exception):
-      process.communicate(timeout=60)
-  done = commands.ended(start("broken"))
-  assert done.returncode == 0, done.stderr
-  assert weights(tmp_path / "broken") == weights(tmp_path / "whole")
