@@ -124,6 +124,7 @@ def test_nothing_of_ones_own_has_a_built_ins_name(folder):
     proposals.resolve(mine)
   same = dataclasses.replace(VERIFIERS["traversal"])
   assert verifiers.resolve(same) == VERIFIERS["traversal"]
+  assert verifiers.resolve("my_module:traversal").name == "my_module:traversal"
 
 
 def test_two_rules_of_one_name_are_refused():

@@ -68,7 +68,7 @@ def resolve(table: Mapping, thing, kind: str, of_function=lambda f: f):
     raise ValueError(
       f"{kind} {thing!r}: give a name, module:name, or a {class_.__name__}"
     )
-  if found in table.values():
+  if found in table.values() and text in ("", found.name):
     return found
   functions = filter(callable, vars(found).values())
   name = text or of(thing) or found.name or of(next(functions))
