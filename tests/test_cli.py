@@ -62,21 +62,21 @@ def test_a_signal_ends_a_command(arguments):
 def test_progress_is_a_line_a_minute_where_no_terminal_is(monkeypatch, capsys):
   now = [0.0]
   monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-  with progress.bar(4, "rules") as bar:
-    bar.advance()
+  with progress.bar() as bar:
+    bar("a rule", 1, 4)
     now[0] = 61
-    bar.show("a rule", 2)
-    bar.advance()
+    bar("a rule", 2, 4)
+    bar("a rule", 3, 4)
   assert capsys.readouterr().err == "a rule, 2 of 4\n"
 
 
 def test_progress_shows_what_is_compiled_until_the_next_step():
   logger = logging.getLogger("tv_jax.engine.programs")
-  with progress.bar(4, "rules") as bar:
+  with progress.bar() as bar:
     task = bar._shown.tasks[0]
     logger.info("compiling %s", "advance")
     assert task.description == "compiling advance"
-    bar.advance()
+    bar("rules", 1, 4)
     assert (task.description, task.completed) == ("rules", 1)
   assert not logger.filters
 

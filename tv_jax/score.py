@@ -85,7 +85,7 @@ def _written(pair: pairs.Pair) -> list[distill.Conversation]:
     seed=1,
   )
   name = f"{_TARGET.value.strip('/').replace('/', '-')}-{writing.temperature:g}"
-  with progress.bar(1) as bar:
+  with progress.bar() as bar:
     folder = pathlib.Path("runs", "score", name)
     return distill.write(pair, folder, writing, progress=bar)
 

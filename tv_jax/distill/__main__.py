@@ -89,7 +89,7 @@ def main() -> None:
   pair = pairs.load(None, target, draft_kind="none", revision=_REVISION.value)
   folder = f"runs/distill/{target.strip('/').replace('/', '-')}"
   folder += "-text" * bool(_TEXT.value)
-  with progress.bar(1) as bar:
+  with progress.bar() as bar:
     scores = distill.distill(
       pair,
       out,

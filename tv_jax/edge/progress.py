@@ -26,52 +26,29 @@ def silent(text: str, done: int = 0, total: int = 0) -> None:
 
 
 class Bar:
-  """A progress bar with a description; as a function it is a `Progress`."""
+  """A progress bar; as a function it is a `Progress`."""
 
-  def __init__(self, shown: progress.Progress, what: str, total: int | None):
+  def __init__(self, shown: progress.Progress):
     """Adds the bar to a display."""
     self._shown, self._printed = shown, time.monotonic()
-    self._what, self._task = what, shown.add_task(what, total=total)
+    self._task = shown.add_task("", total=None)
 
   def __call__(self, text: str, done: int = 0, total: int = 0) -> None:
     """Prints a line above the bar, or with `total` updates the bar."""
     if total:
-      self.show(text, done, total)
+      self._update(description=text, completed=done, total=total)
     else:
-      self.say(text)
-
-  def say(self, line: str) -> None:
-    """Prints a line above the bar."""
-    self._shown.console.print(
-      line, highlight=False, markup=False, soft_wrap=True
-    )
-
-  def show(
-    self,
-    what: str,
-    done: int | None = None,
-    total: int | None = None,
-    detail: str = "",
-  ) -> None:
-    """Updates the description and the counts."""
-    self._what = f"{what} {detail}".rstrip()
-    self._shown.update(
-      self._task, description=self._what, completed=done, total=total
-    )
-    self._print()
+      self._shown.console.print(
+        text, highlight=False, markup=False, soft_wrap=True
+      )
 
   def compiling(self, record: logging.LogRecord) -> bool:
     """Shows what the engine compiles, until something is done: a log filter."""
-    self._shown.update(self._task, description=record.getMessage())
-    self._print()
+    self._update(description=record.getMessage())
     return record.levelno >= logging.WARNING
 
-  def advance(self, count: int = 1) -> None:
-    """Adds to the number of finished steps."""
-    self._shown.update(self._task, advance=count, description=self._what)
-    self._print()
-
-  def _print(self) -> None:
+  def _update(self, **fields) -> None:
+    self._shown.update(self._task, **fields)
     now = time.monotonic()
     if self._shown.disable and now > self._printed + 60:
       self._printed, (task,) = now, self._shown.tasks
@@ -80,7 +57,7 @@ class Bar:
 
 
 @contextlib.contextmanager
-def bar(total: int | None = None, what: str = "") -> Iterator[Bar]:
+def bar() -> Iterator[Bar]:
   """Shows a bar, and removes it at the end."""
   console = rich.console.Console(stderr=True)
   columns = (
@@ -93,7 +70,7 @@ def bar(total: int | None = None, what: str = "") -> Iterator[Bar]:
   with progress.Progress(
     *columns, console=console, transient=True, disable=not console.is_terminal
   ) as shown:
-    shown_bar, logger = Bar(shown, what, total), logging.getLogger(_COMPILER)
+    shown_bar, logger = Bar(shown), logging.getLogger(_COMPILER)
     level = logger.level
     logger.setLevel(logging.INFO)
     logger.addFilter(shown_bar.compiling)

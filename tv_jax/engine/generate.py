@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from tv_jax.edge import checks
-from tv_jax.edge.progress import bar
+from tv_jax.edge.progress import bar, silent
 from tv_jax.edge.reading import brief
 from tv_jax.engine.config import SEEDS, DecodeConfig, Rule, decode_config
 from tv_jax.engine.decode import Batch, Prompt, decode
@@ -237,12 +237,11 @@ def decode_all(
   if progress is None:
     progress = sys.stderr.isatty() and len(prompts) > batch.size
   continued = []
-  with bar(len(prompts), "prompts") if progress else nullcontext() as shown:
+  with bar() if progress else nullcontext(silent) as shown:
     begin = time.perf_counter()
     for own in decode(batch, prompts, step):
       continued.append(own)
-      if shown:
-        shown.advance()
+      shown("prompts", len(continued), len(prompts))
     seconds = time.perf_counter() - begin
   compiling = batch.seconds["compile"]
   result = Generation(
