@@ -162,7 +162,7 @@ def test_cycles_with_a_nan_are_left_out():
 
 def test_what_cannot_be_recorded_is_refused(tmp_path):
   path = tmp_path / "run.npz"
-  with pytest.raises(ValueError, match="drafts nothing"):
+  with pytest.raises(ValueError, match="verifier=None: give"):
     tv_jax.record(pair(), PROMPTS, path, verifier=None)
   with pytest.raises(ValueError, match="there is no folder"):
     tv_jax.record(pair(), PROMPTS, tmp_path / "none" / "run.npz")

@@ -36,15 +36,12 @@ def describe(path, cycles: Cycles) -> str:
     f"{path}: {len(cycles)} cycles of {len(np.unique(cycles.item))}"
     f" items, {cycles.proposal.name} on {cycles.tree!r}"
   ]
-  if cycles.verifier is not None:
-    at = ""
-    if cycles.temperature is not None:
-      at = f" at temperature {cycles.temperature:g}"
+  if cycles.verifier:
+    heat = cycles.temperature
+    at = "" if heat is None else f" at temperature {heat:g}"
     lines.append(f"run by {cycles.verifier}{at}")
   if not cycles.meta.get("complete", True):
-    lines.append(
-      "the run was interrupted: the file holds the cycles until then"
-    )
+    lines.append("the run was interrupted: the file holds its first cycles")
   return "\n".join(lines)
 
 

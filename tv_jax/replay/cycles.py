@@ -15,7 +15,12 @@ from tv_jax.proposals import INVALID, PROPOSALS, Proposal
 from tv_jax.tree import ROOT, Tree
 
 _REQUIRED = ("parents", "proposal", "tokens", "q", "p")
-_OPTIONAL = "item", "cycle", "verifier", "temperature", "accepted", "meta"
+_SCALARS = {
+  "verifier": str,
+  "temperature": float,
+  "meta": lambda text: json.loads(str(text)),
+}
+_OPTIONAL = ("item", "cycle", "accepted", *_SCALARS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -113,33 +118,22 @@ def _from_arrays(arrays: dict, proposal: Proposal | None) -> Cycles:
     if name not in arrays:
       continue
     array = arrays[name]
-    if array.shape != shape or array.dtype.kind not in "iuf" or not array.size:
+    if array.shape != shape or not array.size:
       is_now = f"{array.dtype}{[*array.shape]}"
       raise ValueError(f"{name} is {is_now}: give numbers {[*shape]}")
     arrays[name] = array.astype(dtype, copy=False)
-    if dtype is not np.float32 and (arrays[name] != array).any():
-      raise ValueError(f"{name} holds what is no {np.dtype(dtype).name}")
-  numbers = np.arange(C)
-  name = str(arrays["proposal"])
+  name, numbers = str(arrays.pop("proposal")), np.arange(C)
   proposal = proposal or PROPOSALS.get(name)
   if proposal is None or proposal.name != name:
     raise ValueError(
       f"siblings were drawn by {name!r}: give that proposal, --proposals={name}"
     )
-  verifier, temperature = arrays.get("verifier"), arrays.get("temperature")
-  cycles = Cycles(
-    tree=tree,
-    proposal=proposal,
-    tokens=arrays["tokens"],
-    q=arrays["q"],
-    p=arrays["p"],
-    item=arrays.get("item", numbers),
-    cycle=arrays.get("cycle", numbers),
-    verifier=None if verifier is None else str(verifier),
-    temperature=None if temperature is None else float(temperature),
-    accepted=arrays.get("accepted"),
-    meta=json.loads(str(arrays.get("meta", "{}"))),
-  )
+  del arrays["parents"]
+  fields = {"item": numbers, "cycle": numbers} | arrays
+  for name, parse in _SCALARS.items():
+    if name in fields:
+      fields[name] = parse(fields[name])
+  cycles = Cycles(tree=tree, proposal=proposal, **fields)
   _check(cycles)
   return cycles
 

@@ -77,12 +77,12 @@ def _lengths(rule, tree, proposal, coins, key, tokens, q, p):
     if rule.offers:
       return rule.stop_law(tree, proposal, tokens, q, p) @ gained
 
-    def toss(key):
-      eta = jax.random.uniform(key, (len(tree),), q.dtype)
+    def run(key):
+      eta = verifiers.toss(key, len(tree), q.dtype)
       decision = verifiers.decide(rule, tree, proposal, tokens, q, p, eta)
       return gained[decision.node]
 
-    return jnp.mean(jax.lax.map(toss, jax.random.split(key, coins)))
+    return jnp.mean(jax.lax.map(run, jax.random.split(key, coins)))
 
   rows = jax.random.split(key, len(tokens)), tokens, q, p
   if jax.default_backend() == "cpu":  # a vmap would lose early exits

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from tv_jax.engine.config import DecodeConfig, decode_config
+from tv_jax.engine.config import DecodeConfig, Rule, decode_config
 from tv_jax.engine.decode import Batch
 from tv_jax.engine.generate import Prompts, decode_all, read_prompts
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import Generation
+from tv_jax.proposals import Proposal
 from tv_jax.replay import cycles
 from tv_jax.tree import Tree
 
@@ -27,28 +28,30 @@ def record(
   prompts: Prompts,
   path: str | os.PathLike,
   *,
+  tree: Tree | str = "eagle",
+  verifier: Rule = "traversal",
+  proposal: Proposal | str = "without_replacement",
+  temperature: float = 1.0,
+  max_new_tokens: int = 128,
+  seed: int = 0,
   template: str = "raw",
+  panel: Sequence[Rule] | None = (),
+  top_k: int = 0,
+  top_p: float = 1.0,
+  draft_temperature: float | None = None,
+  draft_stop: float = 0.0,
+  stop: str | Sequence[str] | None = None,
+  ends: Sequence[int] | None = None,
+  batch_size: int = 16,
   items: Sequence[int] | None = None,
   progress: bool | None = None,
-  **options,
 ) -> Generation:
   """Generates, and records every cycle's tokens and distributions in a file.
 
-  The tokens equal `generate`'s. Recording is slower, because the host starts
-  every cycle.
-
-  Args:
-    pair: The models, from `tv_jax.load`.
-    prompts: As in `generate`.
-    path: The .npz file to write; it must not exist. After an interrupt or an
-      error it holds the cycles so far.
-    template: As in `generate`.
-    items: As in `generate`; replays group the cycles by item.
-    progress: Whether to show a progress bar.
-    **options: Other options of `generate`. The tree must be a fixed one.
-
-  Returns:
-    The result of `generate`.
+  The options, the tokens and the result are those of `generate`; the tree must
+  be a fixed one. Recording is slower, because the host starts every cycle.
+  `path` is the .npz file to write, which must not exist. After an interrupt or
+  an error it holds the cycles so far. Replays group the cycles by item.
 
   Raises:
     ValueError: An option, a prompt or the path is wrong; nothing was compiled.
@@ -58,12 +61,26 @@ def record(
     raise ValueError(f"{path}: there is no folder {path.parent}")
   if path.exists():
     raise ValueError(f"{path} exists: remove it, or give another name")
-  config = decode_config(pair, **options)
-  if not config.drafter:
-    raise ValueError("verifier=None drafts nothing that could be recorded")
+  config = decode_config(
+    pair,
+    tree=tree,
+    verifier=verifier,
+    proposal=proposal,
+    temperature=temperature,
+    draft_temperature=draft_temperature,
+    draft_stop=draft_stop,
+    top_k=top_k,
+    top_p=top_p,
+    max_new_tokens=max_new_tokens,
+    seed=seed,
+    batch_size=batch_size,
+    panel=panel,
+    ends=ends,
+    stop=stop,
+  )
   if not isinstance(config.tree, Tree):
     raise ValueError(
-      f"{config.tree!r} takes shape while it is drafted: record a fixed tree"
+      f"tree={tree!r}, verifier={verifier!r}: give a rule and a fixed tree"
     )
   asked = read_prompts(pair, config, prompts, template=template, items=items)
   recording, complete = Recording(config), False

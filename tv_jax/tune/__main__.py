@@ -79,7 +79,6 @@ def main() -> None:
     progress=_announce,
   )
   tables.show([tuned.table()])
-  print("\n".join(tuned.lines()))
   tuned.save(out)
   print(f"written: {out}")
 

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tv_jax.tree import NO_CHILD, NO_PARENT, ROOT, Tree, from_paths, grown
+from tv_jax.tree import NO_CHILD, ROOT, Tree, from_paths, grown
 
 # Acceptance probabilities of siblings by rank, for good, middling and poor
 # drafts: the sum over all siblings, and the ratio from one sibling to the next.
@@ -39,19 +39,19 @@ def wide(nodes: int, depth: int, including: Iterable[Tree] = ()) -> Tree:
     depth: Maximum depth of these trees.
     including: Trees that it must also contain.
   """
-  paths = {path for tree in including for path in _paths(tree)}
+  chosen = {path for tree in including for path in rank_paths(tree)}
   for acceptance in _DRAFTS:
     tree = grown(nodes, acceptance=acceptance)
-    paths |= {path for path in _paths(tree) if len(path) <= depth}
-  return from_paths(paths)
+    chosen |= {path for path in rank_paths(tree) if len(path) <= depth}
+  return from_paths(chosen)
 
 
-def _paths(tree: Tree) -> list[tuple[int, ...]]:
-  """Returns the path of ranks to each drafted node."""
+def rank_paths(tree: Tree) -> list[tuple[int, ...]]:
+  """Returns the path of sibling ranks to each node; the root's is empty."""
   paths: list[tuple[int, ...]] = [()]
   for node in range(1, len(tree)):
     paths.append((*paths[tree.parent[node]], int(tree.rank[node])))
-  return paths[1:]
+  return paths
 
 
 def best(
@@ -120,16 +120,12 @@ def _split(some, others):
 
 def part(tree: Tree, nodes: list[int]) -> Tree:
   """Returns the tree of a set of nodes from `best`."""
-  number = {node: i for i, node in enumerate([ROOT, *nodes])}
-  return Tree((NO_PARENT, *(number[int(tree.parent[x])] for x in nodes)))
+  paths = rank_paths(tree)
+  return from_paths(paths[node] for node in nodes)
 
 
 def places(tree: Tree, other: Tree) -> list[int] | None:
   """Returns the drafted nodes of `other` in `tree`; None if one is missing."""
-  nodes = [ROOT]
-  for node in range(1, len(other)):
-    above, rank = nodes[other.parent[node]], other.rank[node]
-    if rank >= tree.num_children[above]:
-      return None
-    nodes.append(int(tree.children[above, rank]))
-  return nodes[1:]
+  number = {path: node for node, path in enumerate(rank_paths(tree))}
+  paths = rank_paths(other)[1:]
+  return [number[x] for x in paths] if {*paths} <= {*number} else None

@@ -65,15 +65,9 @@ class Tuned:
     """Returns the chosen tree."""
     return self.rows[self.name].tree
 
-  @property
-  def fastest(self) -> str | None:
-    """Returns the name of the fastest tree; None if none was timed."""
-    timed = [name for name, row in self.rows.items() if row.seconds]
-    return max(timed, key=lambda name: self.rows[name].speed, default=None)
-
   def __repr__(self) -> str:
-    """Returns the table and the lines below it."""
-    return "\n".join([tables.markdown(self.table()), *self.lines()])
+    """Returns the table, with the check and the notes below it."""
+    return tables.markdown(self.table())
 
   def table(self) -> tables.Table:
     """Returns a table with a row for each tree."""
@@ -96,17 +90,9 @@ class Tuned:
       speeds = _speeds(self.plain, 1 / self.plain, self.plain)
       rows.insert(0, ["plain", *[tables.NOTHING] * 5, *speeds])
     title = "{verifier} with {proposal} at temperature {temperature:g}"
-    return tables.Table(title.format_map(self.settings), [], header, rows)
-
-  def lines(self) -> list[str]:
-    """Returns the lines below the table."""
-    lines = [f"check: realised - expected = {self.check:+.3f}"]
-    if (first := self.fastest) and self.plain:
-      lines.append(
-        f"fastest here: {first}, {self.rows[first].speed * self.plain:.2f}"
-        " times plain decoding, of the trees timed in turn"
-      )
-    return [*lines, *self.notes]
+    title = title.format_map(self.settings)
+    check = f"check: realised - expected = {self.check:+.3f}"
+    return tables.Table(title, [], header, rows, (check, *self.notes))
 
   def save(self, path: str | os.PathLike) -> None:
     """Writes the chosen tree as a JSON file, which `tree=` reads."""

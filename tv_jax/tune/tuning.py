@@ -9,6 +9,7 @@ Axes: C cycles, N nodes of the wide tree.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,11 +21,12 @@ from tv_jax import tree as tree_lib
 from tv_jax import verifiers
 from tv_jax.edge import reading
 from tv_jax.edge.progress import Progress, silent
-from tv_jax.engine.config import DecodeConfig, decode_config
+from tv_jax.engine.config import DecodeConfig, Rule, decode_config
 from tv_jax.engine.decode import Prompt, time_in_turn
-from tv_jax.engine.generate import decode_all, read_prompts
+from tv_jax.engine.generate import Prompts, decode_all, read_prompts
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import Estimate, Generation
+from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 from tv_jax.tune import choosing
 from tv_jax.tune.results import TreeResult, Tuned
@@ -42,37 +44,34 @@ _PLAIN = "plain"
 
 def tune(
   pair: Pair,
-  prompts: Sequence[str | Sequence[int]],
+  prompts: Prompts,
   *,
   nodes: int = 25,
   depth: int = 5,
-  verifier: Verifier | str = "traversal",
+  verifier: Rule = "traversal",
+  proposal: Proposal | str = "without_replacement",
   sizes: Sequence[int] = SIZES,
   trees: Sequence[str] = TREES,
+  temperature: float = 1.0,
+  draft_temperature: float | None = None,
+  draft_stop: float = 0.0,
+  top_k: int = 0,
+  top_p: float = 1.0,
+  max_new_tokens: int = 32,
+  seed: int = 0,
   template: str = "raw",
+  ends: Sequence[int] | None = None,
+  batch_size: int = 16,
   speed: bool = True,
   progress: Progress = silent,
-  **options,
 ) -> Tuned:
-  """Finds the best tree for a pair, and the fastest on this machine.
+  """Finds the best tree for a pair, and times it on this machine.
 
-  Args:
-    pair: The models, from `tv_jax.load`.
-    prompts: At least 4 different prompts. Every other one chooses the trees;
-      lengths are measured on the rest.
-    nodes: Number of drafted nodes of the tree, without the root.
-    depth: Maximum depth of the tree.
-    verifier: The rule; it must have a stop distribution.
-    sizes: More numbers of nodes to find the best trees for.
-    trees: Trees to compare with, by name. Trees that take shape while drafting,
-      and trees that the rule does not support, are left out.
-    template: How strings become tokens.
-    speed: Whether to time all trees.
-    progress: Called with the text, number and total of the steps.
-    **options: Other options of `generate`; max_new_tokens is 32 by default.
-
-  Returns:
-    All trees with their lengths and speeds.
+  Every other prompt chooses the trees, and lengths are measured on the rest.
+  The best trees have `nodes` drafted nodes, or a number in `sizes`, and at most
+  `depth` levels. They are compared with `trees`, without those that take shape
+  while drafting or that the rule does not support. `speed` is whether to time
+  all trees. The other options are as in `tv_jax.generate`.
 
   Raises:
     ValueError: An option is wrong, or the prompts are too few.
@@ -88,15 +87,28 @@ def tune(
       f"verifier {rule.name!r} has no stop law to tune by: give a"
       " Verifier(offers=..)"
     )
+  named = {name: tree_lib.resolve(name) for name in trees}
   compared = {
     name: tree
-    for name, tree in ((name, tree_lib.resolve(name)) for name in trees)
+    for name, tree in named.items()
     if isinstance(tree, Tree) and not rule.refuses(tree)
   }
   wide = _wide(rule, nodes, depth, sizes[-1], [*compared.values()])
-  options = {"verifier": verifier, "max_new_tokens": 32} | options
   config = decode_config(
-    pair, tree=wide, trace=options["max_new_tokens"], **options
+    pair,
+    tree=wide,
+    verifier=rule,
+    proposal=proposal,
+    temperature=temperature,
+    draft_temperature=draft_temperature,
+    draft_stop=draft_stop,
+    top_k=top_k,
+    top_p=top_p,
+    max_new_tokens=max_new_tokens,
+    seed=seed,
+    batch_size=batch_size,
+    ends=ends,
+    trace=max_new_tokens,
   )
   asked = read_prompts(pair, config, prompts, template=template)
   if len(asked) < 4 or len({tuple(x.tokens) for x in asked}) < len(asked):
@@ -123,7 +135,7 @@ def tune(
     some = unseen[:: max(1, len(unseen) // _TIMED)][:_TIMED]
     names = ", ".join([_PLAIN, *compared])
     progress(f"timing {names}, on {len(some)} prompts", 1, 2)
-    timed = _time(pair, options, compared, some)
+    timed = _time(pair, config, compared, some)
 
   def result(name: str, tree: Tree) -> TreeResult:
     columns: dict[str, Any] = {}
@@ -136,17 +148,24 @@ def tune(
       columns["seconds"], columns["decoded"] = timed[name]
     return TreeResult(tree=tree, **columns)
 
+  notes = [
+    f"wide tree: {wide!r}; tuned on {tuned_on.sum()} cycles of every other"
+    f" prompt, measured on {len(items)} of the rest"
+  ]
+  assert config.proposal
+  if not (config.proposal.nested and rule.by_path):
+    notes.append(
+      f"with {config.proposal.name} and {rule.name} a node's W may depend on"
+      " the rest of the tree: lengths of smaller trees are approximations;"
+      " trust the decoded ones"
+    )
   return Tuned(
     name=f"tuned:{nodes}",
     rows={name: result(name, tree) for name, tree in compared.items()},
     plain=timed[_PLAIN][0] if speed else None,
     check=run.check,
     settings=_settings(pair, config),
-    notes=(
-      f"wide tree: {wide!r}; tuned on {tuned_on.sum()} cycles of every other"
-      f" prompt, measured on {len(items)} of the rest",
-      *_caveats(config, rule, options),
-    ),
+    notes=tuple(notes),
   )
 
 
@@ -205,26 +224,9 @@ def _settings(pair: Pair, config: DecodeConfig) -> dict:
   }
 
 
-def _caveats(config: DecodeConfig, rule: Verifier, options: dict) -> list[str]:
-  assert config.proposal
-  caveats = []
-  if not (config.proposal.nested and rule.by_path):
-    caveats.append(
-      f"with {config.proposal.name} and {rule.name} a node's W may depend on"
-      " the rest of the tree: lengths of smaller trees are approximations;"
-      " trust the decoded ones"
-    )
-  if options.get("draft_temperature") is not None:
-    caveats.append(
-      f"drafted at temperature {config.draft_temperature:g}: give runs of these"
-      " trees the same draft_temperature, which no file of a tree sets"
-    )
-  return caveats
-
-
 def _time(
   pair: Pair,
-  options: dict[str, Any],
+  config: DecodeConfig,
   trees: Mapping[str, Tree],
   prompts: Sequence[Prompt],
 ) -> dict[str, tuple[float, Estimate]]:
@@ -236,13 +238,21 @@ def _time(
     By name: the seconds of a cycle (a median over prompts), and the acceptance
     length.
   """
-  options = options | {"batch_size": 1, "panel": None}
-  of_drafts = ("among", "draft_stop", "proposal")
-  plain = {name: options[name] for name in options if name not in of_drafts}
-  plain["verifier"] = None
-  configs = {_PLAIN: decode_config(pair, **plain)}
-  for name, tree in trees.items():
-    configs[name] = decode_config(pair, **options, tree=tree)
+  alone = dataclasses.replace(config, batch_size=1, panel=(), trace=0)
+  plain = decode_config(
+    pair,
+    verifier=None,
+    temperature=config.temperature,
+    top_k=config.top_k,
+    top_p=config.top_p,
+    max_new_tokens=config.max_new_tokens,
+    seed=config.seed,
+    batch_size=1,
+    ends=config.ends,
+  )
+  configs = {_PLAIN: plain} | {
+    name: dataclasses.replace(alone, tree=tree) for name, tree in trees.items()
+  }
   longest = max(len(prompt.tokens) for prompt in prompts)
   answered, _ = time_in_turn(pair, configs, prompts, longest)
   items = [prompt.item for prompt in prompts]
