@@ -48,10 +48,10 @@ def record(
 ) -> Generation:
   """Generates, and records every cycle's tokens and distributions in a file.
 
-  The options, the tokens and the result are those of `generate`; the tree must
-  be a fixed one. Recording is slower, because the host starts every cycle.
-  `path` is the .npz file to write, which must not exist. After an interrupt or
-  an error it holds the cycles so far. Replays group the cycles by item.
+  Takes the options of `generate`, with a fixed tree, and returns its result.
+  Recording is slower, because the host starts every cycle. `path` is the .npz
+  file to write, which must not exist. After an interrupt or an error the file
+  has the cycles so far. Replays group the cycles by item.
 
   Raises:
     ValueError: An option, a prompt or the path is wrong; nothing was compiled.
