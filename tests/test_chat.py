@@ -26,7 +26,7 @@ def answer(*turns, item=0, **changes):
 
 def test_a_line_is_a_question_or_begins_with_a_slash(capsys):
   """tests/test_docs_commands.py has the command."""
-  conversation = chat.Conversation(bundled(), **OPTIONS)
+  conversation = chat.Chat(bundled(), **OPTIONS)
   conversation.read("")
   conversation.read(FOX)
   kept = [*conversation.messages]
@@ -49,7 +49,7 @@ def test_ctrl_c_stops_an_answer(monkeypatch, capsys):
     yield first
     signal.raise_signal(signal.SIGINT)
 
-  conversation = chat.Conversation(bundled(), **OPTIONS)
+  conversation = chat.Chat(bundled(), **OPTIONS)
   with monkeypatch.context() as patch:
     patch.setattr(chat, "stream", interrupted)
     conversation.read(FOX)

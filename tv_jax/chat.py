@@ -75,7 +75,7 @@ def choose(
   return target, draft, draft_kind or "independent"
 
 
-class Conversation:
+class Chat:
   """Questions and answers, and the options of `tv_jax.generate`."""
 
   def __init__(self, pair: Pair, **options: Any):
@@ -121,7 +121,7 @@ def main() -> None:
   """Loads a pair, and talks."""
   keep_programs()
   target, draft, draft_kind = choose(_TARGET.value, _DRAFT.value, _KIND.value)
-  conversation = Conversation(
+  chat = Chat(
     load(draft, target, draft_kind=draft_kind),
     tree=_TREE.value,
     verifier=_VERIFIER.value if draft else None,
@@ -135,7 +135,7 @@ def main() -> None:
   with contextlib.suppress(EOFError, KeyboardInterrupt):
     while True:
       try:
-        conversation.read(input("\n> " if sys.stdin.isatty() else "").strip())
+        chat.read(input("\n> " if sys.stdin.isatty() else "").strip())
       except ValueError as error:
         print(error, file=sys.stderr)
 

@@ -241,7 +241,6 @@ def time_in_turn(
   longest: int,
   *,
   rounds: int = 1,
-  before: Callable[[Name, bool], None] = lambda name, warm: None,
 ) -> tuple[dict[Name, list[Timed]], dict[Name, float]]:
   """Times several configs, one prompt at a time.
 
@@ -254,8 +253,6 @@ def time_in_turn(
     prompts: The prompts to continue.
     longest: Maximum prompt length; prompts are padded to it.
     rounds: Number of times that each config answers each prompt.
-    before: Callback before each answer. It receives the config's name and False
-      for the untimed first answer, which compiles and warms up, else True.
 
   Returns:
     The answers by name, round by round, and the seconds of compilation by name.
@@ -266,15 +263,14 @@ def time_in_turn(
     name: Batch(pair, config, 1, longest) for name, config in configs.items()
   }
 
-  def answer(name, prompt, warm=True):
-    before(name, warm)
+  def answer(name, prompt):
     spent = batches[name].seconds
     spent["prefill"] = spent["cycles"] = 0.0
     (own,) = decode(batches[name], [prompt])
     return Timed(spent["prefill"], spent["cycles"], own)
 
   for name in configs:
-    answer(name, prompts[0], warm=False)
+    answer(name, prompts[0])  # untimed: it compiles and warms up
   compiling = {
     name: batch.seconds["compile"] for name, batch in batches.items()
   }

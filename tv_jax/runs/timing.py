@@ -43,10 +43,6 @@ def measure(
     if method.seed == settings.seeds[0]
   }
 
-  def before(method, warm):
-    if not warm:
-      progress(f"timing: {method} (compiling)")
-
   if not prompts:
     return {"environment": environment.describe(), "methods": []}
   count = len(asked)
@@ -57,7 +53,6 @@ def measure(
     prompts,
     max(len(prompt.tokens) for prompt in prompts),
     rounds=settings.timing.rounds,
-    before=before,
   )
   several = asked * settings.timing.rounds
   return {
