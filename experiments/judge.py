@@ -16,7 +16,6 @@ with MT-Bench and Chatbot Arena"), in words of our own.
 
 from __future__ import annotations
 
-import argparse
 import concurrent.futures
 import dataclasses
 import fcntl
@@ -30,9 +29,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from absl import flags
 
 from experiments import paper
 from tv_jax import runs as runs_lib
+from tv_jax.edge import cli
 from tv_jax.edge import progress as progress_lib
 from tv_jax.edge import tables as edge_tables
 from tv_jax.edge.progress import Progress, silent
@@ -259,30 +260,28 @@ def _printed(method: Method) -> str:
   return f"{rating:.2f}" if rating else NOTHING
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
   """Grades the runs in a folder, and prints their ratings."""
-  parser = argparse.ArgumentParser(
-    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-  )
-  parser.add_argument("folder", help="Of a run, or above several of one config")
-  parser.add_argument("--model", required=True, help="The model that judges")
-  parser.add_argument("--url", help="The endpoint; by default OpenAI's")
-  parser.add_argument("--runs", type=int, default=RUNS, help="Of each answer")
-  flags = parser.parse_args()
+  if len(arguments) != 1:
+    raise ValueError("give the folder of a run, or of several of one config")
   try:
     import openai  # an extra
   except ImportError as error:
-    parser.error(f"{error}: python -m pip install 'openai>=3'")
-  key = os.environ.get("OPENAI_API_KEY", "none" if flags.url else None)
-  client = openai.OpenAI(base_url=flags.url, api_key=key, max_retries=5)
-  units = store.read_many(flags.folder)
+    raise ValueError(f"{error}: python -m pip install 'openai>=3'") from error
+  url, model, runs = (flags.FLAGS[x].value for x in ("url", "model", "runs"))
+  key = os.environ.get("OPENAI_API_KEY", "none" if url else None)
+  client = openai.OpenAI(base_url=url, api_key=key, max_retries=5)
+  units = store.read_many(arguments[0])
   with progress_lib.bar() as bar:
     for unit in units:
       bar(str(unit.folder))
-      grade(unit, client, flags.model, runs=flags.runs, progress=bar)
-  console = edge_tables.show(tables_of(flags.folder, units))
+      grade(unit, client, model, runs=runs, progress=bar)
+  console = edge_tables.show(tables_of(arguments[0], units))
   console.print(NOTE, style="dim")
 
 
-if __name__ == "__main__":
-  main()
+if __name__ == "__main__":  # other commands import this module
+  flags.DEFINE_string("model", None, "The model that judges.", required=True)
+  flags.DEFINE_string("url", None, "The endpoint; by default OpenAI's.")
+  flags.DEFINE_integer("runs", RUNS, "How often each answer is graded.")
+  cli.run("experiments.judge", main, arguments=True)

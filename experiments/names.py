@@ -1,8 +1,7 @@
 """The experiments, in the order of the results page."""
 
-import importlib
-
 from experiments.experiment import Experiment
+from tv_jax.edge import names
 
 # The object of each experiment, by name.
 NAMES = {
@@ -22,5 +21,4 @@ def find(name: str) -> Experiment:
     raise ValueError(
       f"experiment {name!r} is not one of {', '.join(NAMES)}, nor module:name"
     )
-  module, _, attribute = NAMES.get(name, name).partition(":")
-  return getattr(importlib.import_module(module), attribute)
+  return names.load(NAMES.get(name, name), "experiment")

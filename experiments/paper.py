@@ -12,14 +12,6 @@ import pathlib
 from typing import NamedTuple
 
 # Our names, in the paper's order.
-TASKS = (
-  "mt_bench",
-  "translation",
-  "summarization",
-  "qa",
-  "math_reasoning",
-  "rag",
-)
 TREES = ("chain:5", "kary:2x5", "eagle")
 VERIFIERS = ("token_level", "traversal")
 PROPOSAL = "without_replacement"

@@ -6,13 +6,19 @@ command, its date and its machine. Experiments without runs say "Not run".
 
 from __future__ import annotations
 
-import argparse
 import pathlib
 from collections.abc import Iterator
 
+from absl import flags
+
 from experiments import names, running
 from experiments.experiment import Experiment, Group, read_all
-from tv_jax.edge import disk, tables
+from tv_jax.edge import cli, disk, tables
+
+_WORKDIR = flags.DEFINE_string(
+  "workdir", running.WORKDIR, "The folder with a folder for each experiment."
+)
+_OUT = flags.DEFINE_string("out", "docs/results.md", "The page to write.")
 
 HEAD = """# Results
 
@@ -66,11 +72,11 @@ def _where(group: Group) -> str:
   return f"{tables.markdown_text(f'{group.name}: {where}.')}\n"
 
 
+def main() -> None:
+  """Writes the page."""
+  write(pathlib.Path(_WORKDIR.value), pathlib.Path(_OUT.value))
+  print(_OUT.value)
+
+
 if __name__ == "__main__":
-  parser = argparse.ArgumentParser(description=__doc__)
-  path = pathlib.Path
-  parser.add_argument("--workdir", type=path, default=path(running.WORKDIR))
-  parser.add_argument("--out", type=path, default=path("docs", "results.md"))
-  options = parser.parse_args()
-  write(options.workdir, options.out)
-  print(options.out)
+  cli.run("experiments.results", main)
