@@ -283,17 +283,6 @@ def test_a_page_begins_with_the_result_and_a_plot_of_it(tmp_path):
     assert percent == pytest.approx(scale, rel=0.01)
 
 
-def test_without_a_second_rule_the_page_begins_with_lengths(tmp_path):
-  made = [one for one in items() if one["verifier"] != "traversal"]
-  page = report.write(unit(tmp_path, made)).page.read_text()
-  assert re.search(
-    r"Plain decoding gains 1.00 ± 0.00 tokens a cycle; token_level gains"
-    r" \S+ ± \S+ tokens a cycle on chain:5 and \S+ ± \S+ tokens",
-    page,
-  )
-  assert 'class="forest"' not in page
-
-
 def test_a_folder_without_answers_is_refused(tmp_path):
   with pytest.raises(ValueError, match="no run's folder"):
     report.write(tmp_path)

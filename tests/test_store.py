@@ -150,7 +150,6 @@ def test_changed_sources_are_refused_by_name(tmp_path):
   ("change", "told"),
   [
     (lambda lines: [lines[0], b"\n", lines[2]], "line 2: no JSON"),
-    (lambda lines: [*lines[:2], b"{}\n"], "line 3: a line: task"),
     (lambda lines: [*lines, lines[0]], "line 4: item task qa.* is there twice"),
   ],
 )

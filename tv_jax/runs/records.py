@@ -99,8 +99,7 @@ class Key:
 
   @classmethod
   def of(cls, line: Mapping) -> Key:
-    """Returns the key of a line; ValueError if a field is missing."""
-    _require(line, ("task", "question", "turn", *AXES), "a line")
+    """Returns the key of a line."""
     asked = line["task"], line["question"], line["turn"]
     return Key(*asked, Method.of(line))
 
@@ -150,18 +149,10 @@ class Answer(Key):
 
   @classmethod
   def of(cls, line: Mapping) -> Answer:
-    """Reads a line; ValueError if it is invalid."""
-    key = Key.of(line)
-    if "error" not in line:
-      _require(line, ("tokens", "text", "accepted", "expected", "faults"), key)
-      lists = {f"expected.{k}": v for k, v in line["expected"].items()}
-      lists["drafted"] = line.get("drafted", line["accepted"])
-      for name, values in lists.items():
-        if len(values) != len(line["accepted"]):
-          raise ValueError(f"{key}: {name} has not a number for each cycle")
+    """Reads a line."""
     fields = {field.name for field in dataclasses.fields(cls)}
     kept = {name: value for name, value in line.items() if name in fields}
-    return cls(**kept | vars(key))
+    return cls(**kept | vars(Key.of(line)))
 
   @property
   def key(self) -> Key:
@@ -180,11 +171,6 @@ class Answer(Key):
     }
     del kept["method"]
     return self.fields | kept
-
-
-def _require(line: Mapping, names: Sequence[str], where) -> None:
-  if missing := [name for name in names if name not in line]:
-    raise ValueError(f"{where}: {', '.join(missing)} missing")
 
 
 def text(value) -> str:

@@ -44,7 +44,7 @@ class Unit:
     folder: The run's folder.
     config: The run's config.
     environments: All environments that wrote here.
-    items: The answers, sorted by key, numbers before strings.
+    items: The answers, sorted by key.
     timing: None until speed is measured.
     done: Whether the run is finished.
   """
@@ -70,15 +70,11 @@ def read(folder: str | os.PathLike) -> Unit:
   # Read first: everything was written before DONE.
   done = (folder / DONE).exists()
   answers, _ = _parse(folder / ITEMS)
-
-  def rank(key):
-    return [(isinstance(value, str), value) for value in key.fields.values()]
-
   return Unit(
     folder=folder,
     config=config,
     environments=load(folder / ENVIRONMENTS) or [],
-    items=tuple(answers[key] for key in sorted(answers, key=rank)),
+    items=tuple(sorted(answers.values(), key=lambda x: [*x.fields.values()])),
     timing=load(folder / TIMING),
     done=done,
   )
@@ -300,10 +296,7 @@ def _parse(path: pathlib.Path) -> tuple[dict[Key, Answer], int]:
       if number == len(lines) and not rest:
         break
       raise ValueError(f"{where}: no JSON: {error}") from error
-    try:
-      answer = Answer.of(value)
-    except (ValueError, TypeError) as error:
-      raise ValueError(f"{where}: {error}") from error
+    answer = Answer.of(value)
     if answer.key in items:
       raise ValueError(f"{where}: {answer.key} is there twice")
     items[answer.key] = answer

@@ -41,32 +41,16 @@ class Forest(NamedTuple):
 
 
 def result(cells: Cells, baseline: str) -> str:
-  """Says in one sentence how much each rule gains on the same drafts.
-
-  Without a second rule the sentence gives acceptance lengths.
-  """
+  """Says in a sentence how much each rule gains on the same drafts, or ""."""
   fixed = tables.conditions(cells[ALL])
   parts: dict[str, list[str]] = {}
   for method, cell in _compared(cells, baseline):
-    gain = f"{tables.percent(cell.relative, '+.1f')} {_on(method, fixed)}"
+    gain = f"{tables.percent(cell.relative, '+.1f')} on {method.tree}"
+    if len(fixed) > 1:
+      gain += f" ({tables.title(tables.condition(method))})"
     parts.setdefault(f"{method.verifier} gains", []).append(gain)
-  if parts:
-    gains = "; ".join(f"{who} {_listed(x)}" for who, x in parts.items())
-    return f"On the same drafts, compared with {baseline}, {gains}."
-  for method, cell in cells[ALL].items():
-    if cell.cycles:
-      where = "" if method.plain else f" {_on(method, fixed)}"
-      who = "plain decoding" if method.plain else str(method.verifier)
-      length = f"{tables.estimate(cell.by_item)} tokens a cycle{where}"
-      parts.setdefault(f"{who} gains", []).append(length)
-  text = "; ".join(f"{who} {_listed(x)}" for who, x in parts.items())
-  return f"{text[:1].upper()}{text[1:]}." if text else "No answer was made."
-
-
-def _on(method: Method, fixed: list[Method]) -> str:
-  """Names the tree, and the condition if there are several."""
-  condition = tables.title(tables.condition(method))
-  return f"on {method.tree}" + f" ({condition})" * (len(fixed) > 1)
+  gains = "; ".join(f"{who} {_listed(x)}" for who, x in parts.items())
+  return f"On the same drafts, compared with {baseline}, {gains}." * bool(gains)
 
 
 def _listed(texts: list[str]) -> str:
