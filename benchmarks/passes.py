@@ -27,7 +27,7 @@ import numpy as np
 
 from benchmarks import common
 from tv_jax import models
-from tv_jax.edge.reading import place_of
+from tv_jax.edge.reading import path_of
 from tv_jax.models import causal_pass
 from tv_jax.runs import environment
 
@@ -106,7 +106,7 @@ def main() -> None:
   parser.add_argument("--tokens", nargs="+", type=int, default=TOKENS)
   parser.add_argument("--rounds", type=int, default=15)
   flags = parser.parse_args()
-  model = models.load(place_of(flags.model), dtype=flags.dtype)
+  model = models.load(path_of(flags.model), dtype=flags.dtype)
   reading, multiplying = limits()
   times = measure(model, flags.tokens, flags.rounds)
   middle = {size: float(np.median(x)) for size, x in times.items()}

@@ -97,7 +97,7 @@ def grades_of(
   return grades
 
 
-def read(folder: pathlib.Path) -> dict[Grade, float | None]:
+def read_ratings(folder: pathlib.Path) -> dict[Grade, float | None]:
   """Returns the ratings in a run's folder; None where the reply held none.
 
   If a grade was asked for again, its last reply counts.
@@ -148,7 +148,7 @@ def grade(
   with path.open("ab") as file:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     file.truncate(path.read_bytes().rfind(b"\n") + 1)  # a line that is torn
-    kept = read(unit.folder)
+    kept = read_ratings(unit.folder)
     missing = [grade for grade in wanted if kept.get(grade) is None]
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
       # After an error nothing more is asked.
@@ -202,7 +202,7 @@ def tables_of(name: str, units: Sequence[store.Unit]) -> list[Table]:
   """Makes a table for each judge that has rated answers of a group."""
   ratings = {}
   for unit in units:
-    ratings |= read(unit.folder)
+    ratings |= read_ratings(unit.folder)
   judges = sorted({grade.judge for grade in ratings})
   return [_table(name, units, ratings, judge) for judge in judges]
 

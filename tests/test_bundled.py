@@ -37,10 +37,10 @@ def test_a_draft_that_reads_layers_agrees_with_its_target(kind):
 
 def test_what_is_bundled_has_a_name_that_is_no_place(tmp_path):
   for name in ("bundled/draft", "bundled/trees/draft-traversal.25.json"):
-    place = reading.place_of(name)
+    place = reading.path_of(name)
     assert pathlib.Path(place).exists()
     assert reading.name_of(place) == name
-  assert reading.name_of(tmp_path) == reading.place_of(str(tmp_path))
+  assert reading.name_of(tmp_path) == reading.path_of(str(tmp_path))
   for path in (BUNDLED / "trees").iterdir():
     assert str(BUNDLED) not in path.read_text()
 
@@ -54,7 +54,7 @@ def test_what_is_bundled_has_a_name_that_is_no_place(tmp_path):
 )
 def test_a_name_that_is_not_bundled_is_told_those_that_are(name, known):
   with pytest.raises(ValueError, match=known):
-    reading.place_of(name)
+    reading.path_of(name)
 
 
 @pytest.mark.parametrize("name", ["minibench", "tuning"])

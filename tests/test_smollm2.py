@@ -23,14 +23,14 @@ def test_a_package_s_file_is_found_and_named_without_its_import(
   (folder / "__init__.py").write_text("raise SystemExit('imported')")
   (path := folder / "one.gguf").write_text("")
   with pytest.raises(ValueError, match=r"--no-deps my-models$") as error:
-    reading.place_of("installed/my_models/one.gguf")
+    reading.path_of("installed/my_models/one.gguf")
   bad.one_line(error, "installed/my_models/one.gguf")
   monkeypatch.syspath_prepend(tmp_path)
-  assert reading.place_of("installed/my_models/one.gguf") == str(path)
+  assert reading.path_of("installed/my_models/one.gguf") == str(path)
   assert reading.name_of(path) == "installed/my_models/one.gguf"
   for name in ("my_models/two.gguf", "my_models", "", "a.b/../c"):
     with pytest.raises(ValueError, match="is in no package"):
-      reading.place_of(f"installed/{name}")
+      reading.path_of(f"installed/{name}")
 
 
 def arguments():

@@ -62,7 +62,7 @@ def choose(
   if target is None:
     target = SMOLLM2
     try:
-      reading.place_of(target)
+      reading.path_of(target)
     except ValueError as error:
       print(f"{error}; until then {TOY}, a toy", file=sys.stderr)
       target = TOY

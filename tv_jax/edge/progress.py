@@ -43,7 +43,7 @@ class Bar:
       )
 
   def compiling(self, record: logging.LogRecord) -> bool:
-    """Shows what the engine compiles, until something is done: a log filter."""
+    """Shows each compilation until the next update; this is a log filter."""
     self._update(description=record.getMessage())
     return record.levelno >= logging.WARNING
 

@@ -18,7 +18,7 @@ _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
 
-def place_of(name: str) -> str:
+def path_of(name: str) -> str:
   """Returns the path of a bundled or installed file; other paths as they are.
 
   Raises:

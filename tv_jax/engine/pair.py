@@ -10,7 +10,7 @@ import jax
 from jax.sharding import Mesh
 
 from tv_jax import drafting, models
-from tv_jax.edge.reading import place_of
+from tv_jax.edge.reading import path_of
 from tv_jax.models import Model
 from tv_jax.models import tokenizers as tokenizers_lib
 
@@ -127,5 +127,5 @@ def load(
 def _expanded(path):
   """Resolves bundled names and ~, which tokenizers do not understand."""
   if isinstance(path, str):
-    path = place_of(path)
+    path = path_of(path)
   return path and os.path.expanduser(path)

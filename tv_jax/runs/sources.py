@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import jax
 
 from tv_jax.edge import names
-from tv_jax.edge.reading import place_of
+from tv_jax.edge.reading import path_of
 from tv_jax.models import gguf, native, storage
 from tv_jax.runs.questions import Question
 from tv_jax.runs.settings import Run
@@ -62,14 +62,14 @@ def hashes(
     ("draft", models.draft, models.draft_revision),
   ):
     if not finished or _is_here(place):
-      result |= of_model(name, place_of(place), revision or None)
+      result |= of_model(name, path_of(place), revision or None)
   return result
 
 
 def _is_here(place: str) -> bool:
   """Returns whether a model is a file or a directory that exists."""
   try:
-    return storage.is_local(pathlib.Path(place_of(place)).expanduser())
+    return storage.is_local(pathlib.Path(path_of(place)).expanduser())
   except ValueError:  # its package is gone
     return False
 

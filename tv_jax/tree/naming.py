@@ -33,7 +33,7 @@ _FORMS = {
   r"branching:([\d,]*\d)": lambda widths: branching(_widths(widths)),
   r"grown:(\d+)": lambda nodes: grown(int(nodes)),
   r"adaptive:([\d,]*\d)": lambda widths: Adaptive(_widths(widths)),
-  r"(.*\.json)": lambda path: _from_json(reading.place_of(path)),
+  r"(.*\.json)": lambda path: _from_json(reading.path_of(path)),
 }
 # The words before the colon in these forms are not module names.
 _KINDS = {form.partition(":")[0] for form in _FORMS if ":" in form}
