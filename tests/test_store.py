@@ -1,5 +1,6 @@
 """A run's folder: killed writers, torn lines, two writers, full disks."""
 
+import dataclasses
 import errno
 import itertools
 import json
@@ -16,6 +17,7 @@ from tests.stores import CONFIG, ENVIRONMENT, enter, fill, item, program, run
 from tv_jax.edge import disk
 from tv_jax.edge.disk import StoreError
 from tv_jax.runs import store as store_lib
+from tv_jax.runs.records import Answer
 
 
 def test_a_run_is_written_and_read(folder):
@@ -45,6 +47,15 @@ def test_a_run_is_written_and_read(folder):
   assert {path.name for path in folder.iterdir()} == {
     *("config.json", "env.json", "items.jsonl", "timing.json", "DONE", "lock")
   }
+
+
+def test_a_line_is_an_answer():
+  answer = Answer.of(item(3).line)
+  assert answer == item(3)
+  # Nobody decoded it: an answer that is not there has no numbers.
+  failed = dataclasses.replace(answer, error="no")
+  assert failed.line == answer.key.fields | {"error": "no"}
+  assert Answer.of(failed.line).error == "no"
 
 
 def test_all_runs_below_a_folder_are_read(tmp_path, filled):
