@@ -7,16 +7,19 @@ interruption, the same command continues. Expected at the end: 0.82 nats per
 answer token (target), 1.14 (draft) and 2.05 (draft_weak).
 """
 
-import argparse
 import pathlib
 
 import jax
 import numpy as np
 import tokenizers
-from absl import logging
+from absl import flags, logging
 
 from bundled import settings, tasks, tokens, training
 from bundled.data import Corpus
+from tv_jax.edge import cli
+
+_SMOKE = flags.DEFINE_bool("smoke", False, "Make tiny models.")
+_WORKDIR = flags.DEFINE_string("workdir", "runs/bundled", "For all results.")
 
 # One key per stage of the run of 2026-11-22, which also made an EAGLE head.
 _KEYS = 4
@@ -61,13 +64,10 @@ def make_corpus(options: settings.Settings, path: pathlib.Path) -> Corpus:
 
 def main() -> None:
   """Runs the command."""
-  parser = argparse.ArgumentParser(prog="python -m bundled")
-  parser.add_argument("--smoke", action="store_true", help="tiny models")
-  parser.add_argument("--workdir", default="runs/bundled", type=pathlib.Path)
-  flags = parser.parse_args()
   logging.set_verbosity(logging.INFO)
-  run(settings.SMOKE if flags.smoke else settings.FULL, flags.workdir)
+  options = settings.SMOKE if _SMOKE.value else settings.FULL
+  run(options, pathlib.Path(_WORKDIR.value))
 
 
 if __name__ == "__main__":
-  main()
+  cli.run("bundled", main)
