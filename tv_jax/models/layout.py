@@ -134,10 +134,6 @@ class StoredTensor(NamedTuple):
   dtype: str  # by safetensors' names
   rows: Callable[[int, int], np.ndarray]  # reads rows from start to stop
 
-  def read(self) -> np.ndarray:
-    """Reads the whole tensor."""
-    return self.rows(0, self.shape[0])
-
 
 @dataclasses.dataclass(frozen=True)
 class Weight:

@@ -87,9 +87,13 @@ def load(
     ValueError: If the checkpoint is not valid; one line lists all faults.
   """
   files = _open(path_or_repo, revision, draft_kind)
-  if draft_kind in _DRAFTS:
-    if not isinstance(target, Model):
-      raise ValueError(f"target={target!r}: give a model, as `load` returns it")
+  shares = files.config.get("shares_embedding")
+  if target is None and (shares or draft_kind in _DRAFTS):
+    raise ValueError(
+      f"{path_or_repo} uses parameters of its target: give it as the draft of"
+      " that target"
+    )
+  if target is not None and draft_kind in _DRAFTS:
     _, from_config = _DRAFTS[draft_kind]
     module = from_config(files.config, files.config_path, target, files.tensors)
     return _load(files, module, target)
@@ -100,12 +104,7 @@ def load(
     raise ValueError(
       f"dtype {config.dtype} is not one of {', '.join(configs.DTYPES)}"
     )
-  if config.shares_embedding:
-    if target is None:
-      raise ValueError(
-        f"{path_or_repo} is a draft that shares its target's embedding: give it"
-        " as the draft of that target"
-      )
+  if target is not None and shares:
     config = borrowed.fitted(config, target.config, files.config_path)
     mesh = target.mesh
   return _load(files, decoder.Decoder(config, mesh), target)

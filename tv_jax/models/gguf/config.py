@@ -82,10 +82,9 @@ def read_config(path) -> dict:
   for name, theirs in _NAMES.items():
     if (value := file.first(name)) is not None:
       raw[theirs] = _number(value)
-  faults = [*_foreign(file, kind, raw)]
-  raw["rope_scaling"] = _scaling(file, raw, faults)
-  if faults:
+  if faults := [*_foreign(file, kind, raw)]:
     raise file.error(listed(faults, "; "))
+  raw["rope_scaling"] = _scaling(file, raw)
   return {name: value for name, value in raw.items() if value is not None}
 
 
@@ -100,15 +99,11 @@ def _foreign(file: File, kind: str, raw: dict):
       yield f"{name}={brief(value)} is not supported, only {allowed}"
     elif name.startswith(f"{kind}.") and name not in known:
       yield f"unknown: {name}={brief(value)}"
-  channels = raw.get("head_dim")
-  if channels is None and raw.get("num_attention_heads"):
-    channels = raw.get("hidden_size", 0) // raw["num_attention_heads"]
-  for name in ("rope.dimension_count", "attention.value_length"):
-    if file.first(name) not in (None, channels):
-      yield (
-        f"{name}={brief(file.first(name))} is not supported, only"
-        f" {brief(channels)}: the channels of a query's head"
-      )
+  heads, width = raw.get("num_attention_heads"), raw.get("hidden_size")
+  channels = raw.get("head_dim") or (heads and width and width // heads)
+  rotated = file.first("rope.dimension_count")
+  if rotated not in (None, channels):
+    yield f"rope.dimension_count={rotated} is not supported, only {channels}"
 
 
 def _number(value):
@@ -126,10 +121,10 @@ def _dtype(file: File) -> str:
   return whole.get(kinds.pop(), "float16") if len(kinds) == 1 else "float16"
 
 
-def _scaling(file: File, raw: dict, faults: list[str]) -> dict | None:
+def _scaling(file: File, raw: dict) -> dict | None:
   """Returns `rope_scaling` for config.json."""
   if FACTORS in file.tensors:
-    return _llama3(file, raw, faults)
+    return _llama3(file, raw)
   factor = file.first("rope.scaling.factor", "rope.scale_linear")
   kind = file.first("rope.scaling.type")
   if kind == "linear" or (kind is None and factor is not None):
@@ -137,27 +132,22 @@ def _scaling(file: File, raw: dict, faults: list[str]) -> dict | None:
   return None
 
 
-def _llama3(file: File, raw: dict, faults: list[str]) -> dict | None:
+def _llama3(file: File, raw: dict) -> dict | None:
   """Returns the scaling of Llama 3.1 and 3.2, if the factors match it."""
   channels: Any = file.first("rope.dimension_count")
-  theta: Any = raw.get("rope_theta")
-  tensor = file.tensors[FACTORS]
-  factors = dequantised(file, tensor, 0, int(tensor.shape[-1]))
-  fits = channels and theta and factors.shape == (channels // 2,)
-  if fits and factors.min() > 0:
-    scaling = rope.Llama3Scaling(
-      factor=float(factors.max()),
-      low_freq_factor=1.0,
-      high_freq_factor=4.0,
-      original_max_position_embeddings=8192,
-    )
-    plain, scaled = (
-      rope.frequencies(theta, channels, x) for x in (None, scaling)
-    )
-    if np.allclose(plain / scaled, factors, rtol=1e-5, atol=0):
-      return rope.to_dict(scaling)
-  faults.append(
-    f"the factors in {FACTORS} are not those of Llama 3.1 or 3.2, which are"
-    " the only ones that are supported"
+  factors = dequantised(file, file.tensors[FACTORS], 0, channels // 2)
+  scaling = rope.Llama3Scaling(
+    factor=float(factors.max()),
+    low_freq_factor=1.0,
+    high_freq_factor=4.0,
+    original_max_position_embeddings=8192,
   )
-  return None
+  plain, scaled = (
+    rope.frequencies(raw["rope_theta"], channels, x) for x in (None, scaling)
+  )
+  if not np.allclose(plain / scaled, factors, rtol=1e-5, atol=0):
+    raise file.error(
+      f"the factors in {FACTORS} are not those of Llama 3.1 or 3.2, which are"
+      " the only ones that are supported"
+    )
+  return rope.to_dict(scaling)
