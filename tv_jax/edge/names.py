@@ -18,6 +18,7 @@ import sys
 import sysconfig
 import traceback
 import types
+import typing
 from collections.abc import Iterator, Mapping
 
 _FOREIGN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -36,7 +37,9 @@ def is_foreign(text: str) -> bool:
   return bool(_FOREIGN.fullmatch(text))
 
 
-def resolve(table: Mapping, thing, kind: str, of_function=lambda f: f):
+def resolve(
+  table: Mapping, thing, kind: str, of_function=lambda f: f
+) -> typing.Any:
   """Finds a dataclass object by name, and gives every object a name.
 
   Args:
@@ -55,14 +58,16 @@ def resolve(table: Mapping, thing, kind: str, of_function=lambda f: f):
     ValueError: The object is unknown or unnamed, or has a built-in's name.
   """
   text = thing if isinstance(thing, str) else ""
-  found, class_ = thing, type(next(iter(table.values())))
+  found: typing.Any = thing
+  class_: typing.Any = type(next(iter(table.values())))
   if text and text not in table and ":" not in text:
     raise ValueError(
       f"{kind} {text!r}: not one of {', '.join(table)}, nor module:name"
     )
   if text:
     found = table[text] if text in table else load(text, kind)
-  if callable(found) and not isinstance(found, type):
+  is_class = isinstance(found, type)
+  if callable(found) and not is_class:
     found = of_function(found)
   if not isinstance(found, class_):
     raise ValueError(

@@ -37,9 +37,9 @@ def faults(
   array, N = jax.ShapeDtypeStruct, len(tree)
 
   def judge(tokens, q, p, eta):
-    known = isinstance(tree, Tree)
-    shape = tree if known else adaptive.topology(tree, tokens)
-    stop = eta
+    shape, stop = tree, eta
+    if isinstance(shape, Adaptive):
+      shape = adaptive.topology(shape, tokens)
     if rule.offers:
       stop = rule.stop_law(shape, proposal, tokens, q, p)
     return rule.decide(shape, proposal, tokens, q, p, eta), stop
