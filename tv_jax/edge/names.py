@@ -66,8 +66,7 @@ def resolve(
     )
   if text:
     found = table[text] if text in table else load(text, kind)
-  is_class = isinstance(found, type)
-  if callable(found) and not is_class:
+  if callable(found) and not isinstance(found, type):
     found = of_function(found)
   if not isinstance(found, class_):
     raise ValueError(
@@ -83,7 +82,7 @@ def resolve(
       f"a {kind} of your own {problem}: give it another, as in"
       f' {class_.__name__}(name="mine", ..)'
     )
-  return dataclasses.replace(found, name=name)
+  return dataclasses.replace(typing.cast(typing.Any, found), name=name)
 
 
 def load(text: str, kind: str):
