@@ -50,7 +50,7 @@ def rule(fault):
 )
 def test_the_usual_rows_show_faults_of_rules(fault, shown, x64):
   for shape, tokens in USUAL.items():
-    if shape == "eagle":  # sampled
+    if shape == "eagle":  # takes long
       continue
     own = certify.Settings(cases=4, vocabulary=tokens)
     found = certify.check(rule(fault), WITHOUT, shape, own)

@@ -212,15 +212,11 @@ def test_planted_fault_is_caught(name, x64):
   ],
 )
 def test_a_tree_too_large_to_enumerate(rule, sound, x64):
-  own, shape = settings(cases=2, drafts=1000), tree.EAGLE_SPARSE
+  own, shape = settings(cases=2), tree.EAGLE_SPARSE
   assert not certify.enumerable(shape, WITHOUT_REPLACEMENT, own)
   found = certify.check(rule, WITHOUT, shape, own)
   assert found.lossless == sound
   assert found.cases == 2 + 2 * len(shape.inner)
-  # No draft is sampled for a rule that was caught exactly.
-  assert found.sampled == (own.drafts if sound else 0)
-  if sound:
-    assert 0 < found.bound < 0.5
 
 
 def test_the_smallest_failing_case_is_smaller_and_spelled_out(x64):

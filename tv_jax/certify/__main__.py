@@ -43,9 +43,6 @@ _VOCAB = flags.DEFINE_integer(
   lower_bound=2,
 )
 _CASES = flags.DEFINE_integer("cases", 27, "Random laws for each row.", 1)
-_DRAFTS = flags.DEFINE_integer(
-  "drafts", 8000, "Drafts where there are too many to enumerate.", 4
-)
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of the laws and the drafts.", 0)
 _PROGRAM = flags.DEFINE_string(
   "program",
@@ -99,7 +96,6 @@ def main() -> int:
   settings = certify.Settings(
     vocabulary=_VOCAB.value,
     cases=_CASES.value,
-    drafts=_DRAFTS.value,
     dtype=np.float32 if _F32.value else np.float64,
     seed=_SEED.value,
   )
@@ -163,7 +159,6 @@ def _explain(checks) -> None:
       for other, found in checks
       if other.names[:2] == entry.names[:2]
       and found.lossless
-      and not found.sampled
       and isinstance(other.tree, Tree)
     ]
     smallest = certify.smallest_failure(
@@ -174,31 +169,20 @@ def _explain(checks) -> None:
 
 
 def _summary(checks, count: int) -> str:
-  """Counts the rows that are exactly lossless, and describes sampled trees."""
-  # A row that was only sampled does not count as lossless.
-  lossless = sum(check.lossless and check.cases > 0 for _, check in checks)
-  lines = [f"{lossless} of {count} rows are lossless"]
+  """Counts the lossless rows."""
+  lossless = sum(check.lossless for _, check in checks)
   exact = [entry.tree for entry, check in checks if check.cases]
+  line = f"{lossless} of {count} rows are lossless"
   if exact:
     depth = max(tree.max_depth for tree in exact)
     siblings = max(tree.max_children for tree in exact)
-    lines[0] += f", exact to depth {depth} and {siblings} siblings"
-  for name in dict.fromkeys(entry.names[2] for entry, _ in checks):
-    sampled = [x for entry, x in checks if entry.names[2] == name and x.sampled]
-    passed = [check for check in sampled if check.lossless]
-    if passed:
-      few = min(check.sampled for check in passed)
-      bound = max(check.bound for check in passed)
-      lines.append(
-        f"{name}, all drafts: no deviation in {few:,} drafts a row, total"
-        f" variation of two tokens at most {bound:.2f} at 95 %"
-      )
-  return "\n".join(lines)
+    line += f", exact to depth {depth} and {siblings} siblings"
+  return line
 
 
 def _certify_program() -> int:
   """Prints the certificate of a program; returns 1 if it is not lossless."""
-  for flag in (_VERIFIERS, _DRAFTS, _F32):
+  for flag in (_VERIFIERS, _F32):
     if flag.present:
       raise ValueError(f"--{flag.name} is for rules, not for --program")
   usual = contracts.Settings()

@@ -8,7 +8,7 @@ import numpy as np
 
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
-from tv_jax.certify import cases, drafts, exact, sampled
+from tv_jax.certify import cases, drafts, exact
 from tv_jax.certify.findings import Check, Failure, ProposalCheck, Settings
 from tv_jax.certify.proposal import check_proposal
 from tv_jax.engine import contract
@@ -27,7 +27,7 @@ USUAL = {
   "kary:2x2": 3,
   "branching:4": 6,
   "chain:1": 64,  # tests rules that keep only the likeliest tokens
-  "eagle": 6,  # drafts of few tokens are enumerated, others are sampled
+  "eagle": 6,  # all drafts of draft models with few likely tokens
 }
 _SETTINGS = Settings()
 # Maximum number of decisions in a world whose drafts are all enumerated, and
@@ -102,7 +102,8 @@ def check(
   V, dtype = settings.tokens(tree), settings.dtype
   if faults := contract.faults(rule, proposal, tree, dtype, V):
     return _without_law(tree, settings, faults)
-  return _check_rule(rule, proposal, tree, settings)
+  decide = exact.make_decider(rule, proposal, tree, dtype, V)
+  return _enumerate(decide, proposal, tree, settings)
 
 
 def smallest_failure(
@@ -191,16 +192,6 @@ def _without_law(tree, settings, faults, method="not run", **fields) -> Check:
   )
 
 
-def _check_rule(rule, proposal, tree, settings) -> Check:
-  """Certifies a rule after its shapes were checked."""
-  V, dtype = settings.tokens(tree), settings.dtype
-  decide = exact.make_decider(rule, proposal, tree, dtype, V)
-  found = _enumerate(decide, proposal, tree, settings)
-  if found.failure or (found.cases and enumerable(tree, proposal, settings)):
-    return found
-  return _sample(decide, proposal, tree, settings, found)
-
-
 def _enumerate(decide, proposal, tree, settings) -> Check:
   """Certifies a rule on all drafts of worlds, thinned if these are too many."""
   V, dtype = settings.tokens(tree), settings.dtype
@@ -224,7 +215,7 @@ def _enumerate(decide, proposal, tree, settings) -> Check:
     ]
   outcomes = [exact.run(decide, tree, proposal, dtype, x) for x in worlds]
   if not all(outcome.complete for outcome in outcomes):
-    return Check(method="", vocabulary=V)  # random coins are needed: sample
+    return Check(method="too many paths", vocabulary=V)
   failures = [
     Failure(
       tree=tree,
@@ -266,43 +257,6 @@ def _clearness(failure: Failure):
   assert failure.contexts is not None
   size = failure.nodes.sum() + len(failure.contexts)
   return failure.law_broken, bool(failure.faults), failure.distance / size
-
-
-def _sample(decide, proposal, tree, settings, found: Check) -> Check:
-  """Adds the results of a test on sampled drafts to an exact check."""
-  V, dtype = found.vocabulary, settings.dtype
-  count = max(2, settings.drafts // sampled.WORLDS)
-  worlds = cases.generate(
-    settings.seed, sampled.WORLDS, V, cases.ROWS, ["mixed", cases.CLOSE]
-  )
-  samples = [
-    sampled.estimate(decide, tree, proposal, world, dtype, count, i)
-    for i, world in enumerate(worlds, settings.seed)
-  ]
-  sigmas = float(np.max([sample.sigmas for sample in samples]))
-  faults = _distinct(itertools.chain(*(sample.faults for sample in samples)))
-  broken = not sigmas <= sampled.SIGMAS
-  failure = None
-  if broken or faults:
-    world, sample = max(
-      zip(worlds, samples, strict=True), key=lambda pair: pair[1].sigmas
-    )
-    failure = Failure(
-      tree=tree,
-      faults=faults,
-      law_broken=broken,
-      sigmas=sigmas,
-      world=world,
-      law=sample.law,
-      target=sample.target,
-    )
-  return found._replace(
-    length=float(np.mean([sample.length for sample in samples])),
-    sampled=count * len(samples),
-    sigmas=sigmas,
-    bound=max(sample.bound for sample in samples),
-    failure=failure,
-  )
 
 
 def _distinct(faults: Iterable[str]) -> tuple[str, ...]:

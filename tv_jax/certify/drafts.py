@@ -203,32 +203,6 @@ def _normal(rows):
   return rows / rows.sum(axis=1, keepdims=True)
 
 
-def draw_drafts(
-  tree: Tree, proposal: Proposal, q: np.ndarray, count: int, seed: int
-) -> Drafts:
-  """Draws `count` drafts by the proposal's `draw`."""
-  tokens = np.full((count, len(tree)), INVALID, np.int32)
-  context = np.zeros((count, len(tree)), int)
-  tokens[:, ROOT] = 0
-  key = jax.random.key(seed)
-  for node in tree.inner:
-    k = int(tree.num_children[node])
-    keys = jax.random.split(jax.random.fold_in(key, int(node)), count)
-    drawn = _drawer(proposal, k)(keys, q[context[:, node] % len(q)])
-    dead = tokens[:, [node]] == INVALID
-    drawn = np.where(dead, INVALID, np.asarray(drawn))
-    children = tree.children[node, :k]
-    tokens[:, children] = drawn
-    after = below(context[:, [node]], drawn, q.shape[1])
-    context[:, children] = np.where(drawn == INVALID, 0, after)
-  return Drafts(tokens, context, np.full(count, 1 / count))
-
-
-@functools.lru_cache(maxsize=64)
-def _drawer(proposal, k):
-  return compiling.jit(jax.vmap(lambda key, q: proposal.draw(key, q, k)))
-
-
 @functools.cache
 def _chooser(shape, depth):
   choose = functools.partial(adaptive.choose, shape, depth)
