@@ -72,12 +72,6 @@ def _nearly_equal(rng, V):
   return p, q / q.sum()
 
 
-def _close(rng, V):
-  """The draft is close to the target, so that deep nodes are reached."""
-  p, other = rng.dirichlet(np.ones(V), size=2)
-  return p, 0.8 * p + 0.2 * other
-
-
 def _disjoint(rng, V):
   p, q = rng.dirichlet(np.ones(V), size=2)
   cut = rng.integers(1, V)
@@ -114,7 +108,6 @@ KINDS = {
   "peaked": _peaked,
   "one-hot": _one_hot,
 }
-CLOSE = "close"  # only made on request, not among the default kinds
 
 
 def generate(
@@ -127,17 +120,16 @@ def generate(
     count: Number of worlds.
     V: Number of tokens.
     contexts: Number of contexts that can be asked for.
-    kinds: Keys of `KINDS`, `CLOSE`, or "mixed", where each row has a random
-      kind. Default: all `KINDS`, then "mixed".
+    kinds: Keys of `KINDS`, or "mixed", where each row has a random kind.
+      Default: all `KINDS`, then "mixed".
   """
-  makers = KINDS | {CLOSE: _close}
   worlds = []
   kinds = kinds or [*KINDS, "mixed"]
   for index in range(count):
     rng = np.random.default_rng([seed, index])
     kind = kinds[index % len(kinds)]
     rows = [
-      makers[kind if kind != "mixed" else rng.choice(list(KINDS))](rng, V)
+      KINDS[kind if kind != "mixed" else rng.choice(list(KINDS))](rng, V)
       for _ in range(min(contexts, ROWS))
     ]
     p, q = (np.stack(laws) for laws in zip(*rows, strict=True))
