@@ -26,7 +26,7 @@ import os
 import pathlib
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import flags
@@ -268,14 +268,14 @@ def main(arguments: list[str]) -> None:
     import openai  # an extra
   except ImportError as error:
     raise ValueError(f"{error}: python -m pip install 'openai>=3'") from error
-  url, model, runs = (flags.FLAGS[x].value for x in ("url", "model", "runs"))
-  key = os.environ.get("OPENAI_API_KEY", "none" if url else None)
-  client = openai.OpenAI(base_url=url, api_key=key, max_retries=5)
+  given: Any = flags.FLAGS
+  key = os.environ.get("OPENAI_API_KEY", "none" if given.url else None)
+  client = openai.OpenAI(base_url=given.url, api_key=key, max_retries=5)
   units = store.read_many(arguments[0])
   with progress_lib.bar() as bar:
     for unit in units:
       bar(str(unit.folder))
-      grade(unit, client, model, runs=runs, progress=bar)
+      grade(unit, client, given.model, runs=given.runs, progress=bar)
   console = edge_tables.show(tables_of(arguments[0], units))
   console.print(NOTE, style="dim")
 

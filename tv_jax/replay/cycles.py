@@ -5,6 +5,7 @@ Axes: C cycles, N nodes, M nodes that have children, V vocabulary.
 
 import dataclasses
 import json
+from typing import Any
 
 import numpy as np
 
@@ -129,7 +130,7 @@ def _from_arrays(arrays: dict, proposal: Proposal | None) -> Cycles:
       f"siblings were drawn by {name!r}: give that proposal, --proposals={name}"
     )
   del arrays["parents"]
-  fields = {"item": numbers, "cycle": numbers} | arrays
+  fields: dict[str, Any] = {"item": numbers, "cycle": numbers} | arrays
   for name, parse in _SCALARS.items():
     if name in fields:
       fields[name] = parse(fields[name])
