@@ -212,14 +212,14 @@ def arguments(
       draft and caches.empty(draft.config, rows, slots),
     )
     state = dataclasses.replace(state, caches=empty)
-    return state, jax.random.key(0), jnp.zeros((), jnp.float32)
+    number, rule = jnp.zeros((), jnp.float32), jnp.zeros((), jnp.int32)
+    return state, jax.random.key(0), number, rule
 
-  state, key, number = jax.eval_shape(make)
-  count = jax.ShapeDtypeStruct((), jnp.int32)
+  state, key, number, rule = jax.eval_shape(make)
   params = Params(
-    target.params, draft and draft.params, key, number, number, count
+    target.params, draft and draft.params, key, number, number, rule
   )
-  return params, count, state
+  return params, rule, state
 
 
 def bytes_of(tree) -> int:

@@ -34,7 +34,7 @@ _SETTINGS = Settings()
 # maximum number of nodes of an adaptive tree.
 BUDGET, _COINS = 300_000, 20
 # Maximum number of drafts of a thinned world, and if made to reach a family.
-_FEW, _MANY = 100, 400
+_FEW, _MANY = 100, 700
 
 
 def enumerable(

@@ -158,7 +158,8 @@ def thin(
   rng, (R, V) = np.random.default_rng(seed), world.q.shape
   order = np.where(world.q > 0, rng.random((R, V)), 2).argsort(axis=1)
   widest = tree.max_children + 1
-  ranks, siblings_at = tree.rank, tree.num_children[tree.parent]
+  ranks = tree.rank.tolist()
+  siblings_at = tree.num_children[tree.parent].tolist()
   extra, chosen = rng.integers(2, widest + 1, R), rng.random(R)
   share, cut = 0.6, widest
   while True:

@@ -49,9 +49,11 @@ class Model:
     if self.mesh is None:
       return cache
     split = sharding.placement((None, "heads"), self.mesh)
-    whole = sharding.placement((), self.mesh)
-    places = Cache(keys=split, values=split, length=whole)
-    return jax.device_put(cache, places)
+    return Cache(
+      keys=jax.device_put(cache.keys, split),
+      values=jax.device_put(cache.values, split),
+      length=jax.device_put(cache.length, sharding.placement((), self.mesh)),
+    )
 
   def logits(self, tokens) -> jax.Array:
     """Returns logits [B, T, V] of `tokens` [B, T], with causal attention."""
