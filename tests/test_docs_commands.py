@@ -43,7 +43,6 @@ ELSEWHERE = {
   ),
   r"python -m benchmarks\..*": "test_a_benchmark_runs, with fewer questions",
   r"python -m tv_jax\.tune (--nodes=62|--config=).*": "test_tune",
-  r"python -m tv_jax\.models\.checkpoint .*": "test_models_loading, test_gguf",
   r"python -m tv_jax\.main --config=NAME .*": "a form, not a command",
 }
 # What is added to a command, so that it takes no minute.
