@@ -1,11 +1,11 @@
 r"""Spec-Bench's own pair: Vicuna-7B-v1.3 and its EAGLE-1 head.
 
-python -m tv_jax.main --config=configs/vicuna_eagle.py \
-  --config.models.target=/path/vicuna --config.models.draft=/path/eagle
+python -m tv_jax.main --config=configs/vicuna_eagle.py
 
 and with configs/vicuna_eagle.py:smoke for twelve questions and short answers.
 Both (lmsys/vicuna-7b-v1.3 and yuhuili/EAGLE-Vicuna-7B-v1.3) are published in
-PyTorch's format, which needs the parity extra.
+PyTorch's format, which needs the parity extra. Local copies are named with
+--config.models.target and --config.models.draft.
 
 Expected: NOT RUN BY THIS PROJECT. The paper's numbers (arXiv 2505.12398, its
 table of statistical methods): tokens gained a cycle by item (in brackets by

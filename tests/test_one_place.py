@@ -128,6 +128,17 @@ def test_a_rule_whose_paths_are_too_many_is_undecided(x64):
   assert certify.check(all_compared, WITHOUT, "branching:2,1", own).lossless
 
 
+def too_little(*arguments):
+  made = all_compared(*arguments)
+  return dataclasses.replace(made, residual=made.residual / 2)
+
+
+def test_faults_of_a_rule_whose_paths_are_too_many_are_told(x64):
+  own = certify.Settings(cases=2)
+  found = certify.check(too_little, WITHOUT, "kary:2x2", own)
+  assert found.failure.faults == ("residual is no law",)
+
+
 def third(shape, proposal, tokens, q, p):
   sound = TRAVERSAL.offers(shape, proposal, tokens, q, p)
   wrong = (jnp.asarray(shape.rank) == 2) & (jnp.asarray(shape.depth) == 2)

@@ -31,7 +31,7 @@ class Writer:
     self.law, self.start = law, len(context)
 
   def __call__(self, tokens, past_key_values=(), use_cache=True):
-    """Return the logits after each token; there are none in the context."""
+    """Return the logits after each token; rows in the context repeat one."""
     old = past_key_values[0][0].ravel().tolist() if past_key_values else []
     text = torch.tensor([*map(int, old), *tokens[0].tolist()])
     rows = []

@@ -88,7 +88,7 @@ def main() -> int:
   """Prints the certificate.
 
   Returns:
-    1 if a rule or a proposal fails, 2 if a rule cannot be run.
+    1 if a rule or a proposal fails or is undecided, 2 if a rule cannot be run.
   """
   started = time.monotonic()
   if _PROGRAM.value:

@@ -82,10 +82,9 @@ class Decided(NamedTuple):
   accept: np.ndarray  # [O, E, N]
   fault: np.ndarray  # [O, E]
   stop: np.ndarray | None  # [O, N] the rule's `stop_law`, if it has one
-  # Whether each of the two probes leaves the decision unchanged; None: not
-  # probed.
-  honest: np.ndarray | None = None  # [O, E]
-  closed: np.ndarray | None = None  # [O, E]
+  # Whether each of the two probes leaves the decision unchanged.
+  honest: np.ndarray  # [O, E]
+  closed: np.ndarray  # [O, E]
 
 
 def coins_of(tree: Tree | Adaptive, dtype: type) -> np.ndarray:
@@ -111,10 +110,7 @@ def make_decider(
   dtype: type,
   V: int,
 ) -> Callable[..., Decided]:
-  """Compiles a rule as a function of a world, drafts and coins.
-
-  The coins are [O, E, N]. None stands for `coins_of`, and probes `accept`.
-  """
+  """Compiles a rule as a function of a world and drafts; probes `accept`."""
   patterns = coins_of(tree, dtype)
   outcomes = drafts_lib.count_outcomes(tree, proposal, V)
   outcomes = outcomes if _all_patterns(tree) else min(outcomes, _FEW)
@@ -128,25 +124,25 @@ def make_decider(
 
   compiled = compiling.jit(jax.vmap(decide))
 
-  def run(world: World, drafts: Drafts, coins=None) -> Decided:
+  def run(world: World, drafts: Drafts) -> Decided:
     p, q = (rows.astype(dtype) for rows in (world.p, world.q))
-    probed = coins is None
     shape = len(drafts.tokens), *patterns.shape
-    coins = np.broadcast_to(patterns, shape) if coins is None else coins
+    coins = np.broadcast_to(patterns, shape)
 
     def on_drafts(topology, tokens, rows, eta):
       draft = topology, tokens, q[rows], p[rows]
 
       def at(eta):
-        return Decided(*jax.tree.map(np.asarray, compiled(*draft, eta)))
+        return jax.tree.map(np.asarray, compiled(*draft, eta))
 
       first = at(eta)
-      if not probed:
-        return first
-      edge = at(_at_the_edge(eta, first.accept))
-      side = at(_on_its_side(eta, first.accept, patterns.max()))
-      return first._replace(
-        honest=_same(first[:4], edge[:4]), closed=_same(first[:4], side[:4])
+      _, _, accept, *_ = first
+      edge = at(_at_the_edge(eta, accept))
+      side = at(_on_its_side(eta, accept, patterns.max()))
+      return Decided(
+        *first,
+        honest=_same(first[:4], edge[:4]),
+        closed=_same(first[:4], side[:4]),
       )
 
     every = drafts.topology, drafts.tokens, drafts.context % len(p), coins

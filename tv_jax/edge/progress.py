@@ -52,8 +52,8 @@ class Bar:
     now = time.monotonic()
     if self._shown.disable and now > self._printed + 60:
       self._printed, (task,) = now, self._shown.tasks
-      count = f"{task.completed:.0f} of {task.total}"
-      print(f"{task.description}, {count}", file=sys.stderr)
+      count = f", {task.completed:.0f} of {task.total}" * bool(task.total)
+      print(f"{task.description}{count}", file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -21,7 +21,8 @@ def check(
   """Traces a user's rule and proposal; raises ValueError for a wrong result."""
   found = {}
   if proposal not in PROPOSALS.values():
-    wrong = drawn(proposal, tree.max_children, dtype, V)
+    sizes = sorted(tree.family_sizes)
+    wrong = [x for k in sizes for x in drawn(proposal, k, dtype, V)]
     found[f"proposal {proposal.name!r}"] = wrong
   if rule not in VERIFIERS.values():
     found[f"verifier {rule.name!r}"] = faults(rule, proposal, tree, dtype, V)

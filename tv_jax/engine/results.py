@@ -137,7 +137,7 @@ class Generation:
 
   @property
   def acceptance_length(self) -> Estimate:
-    """Mean number of tokens gained per cycle; the error is of single cycles."""
+    """Mean tokens gained per cycle; its error treats cycles as independent."""
     return Estimate.of(np.concatenate(self.accepted))
 
   @property

@@ -96,7 +96,8 @@ def known_tokens(
     The target's ids of these tokens [U], or None if the draft knows all; and a
     list of faults.
   """
-  offsets, _ = tensors.pop(OFFSETS, None), tensors.pop(FLAGS, None)
+  offsets = tensors.pop(OFFSETS, None)
+  tensors.pop(FLAGS, None)  # the offsets say the same
   U, V = config.draft_vocab_size, config.vocab_size
   if U is None:  # published heads that know all tokens store zeros
     return None, []

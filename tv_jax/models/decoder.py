@@ -277,7 +277,7 @@ def layers(
     attention_norm: Whether the attention's input is normalised.
 
   Returns:
-    The output [B, T, E] of each layer, and the longer cache.
+    The output [B, T, E] of each layer, and the cache with T more rows.
   """
   # nn.jit would draw other initial weights.
   kind = Layer if module.is_initializing() else _TracedOnce

@@ -37,8 +37,8 @@ def describe(path, cycles: Cycles) -> str:
     f" items, {cycles.proposal.name} on {cycles.tree!r}"
   ]
   if cycles.verifier:
-    heat = cycles.temperature
-    at = "" if heat is None else f" at temperature {heat:g}"
+    temperature = cycles.temperature
+    at = "" if temperature is None else f" at temperature {temperature:g}"
     lines.append(f"run by {cycles.verifier}{at}")
   if not cycles.meta.get("complete", True):
     lines.append("the run was interrupted: the file holds its first cycles")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -94,9 +95,9 @@ def tune(
     if isinstance(tree, Tree) and not rule.refuses(tree)
   }
   wide = _wide(rule, nodes, depth, sizes[-1], [*compared.values()])
-  config = decode_config(
+  configured = functools.partial(
+    decode_config,
     pair,
-    tree=wide,
     verifier=rule,
     proposal=proposal,
     temperature=temperature,
@@ -108,8 +109,10 @@ def tune(
     seed=seed,
     batch_size=batch_size,
     ends=ends,
-    trace=max_new_tokens,
   )
+  for tree in compared.values():
+    configured(tree=tree)  # refused here if the draft cannot draw it
+  config = configured(tree=wide, trace=max_new_tokens)
   asked = read_prompts(pair, config, prompts, template=template)
   if len(asked) < 4 or len({tuple(x.tokens) for x in asked}) < len(asked):
     raise ValueError(

@@ -56,8 +56,8 @@ class Uniform:
       return False
     if self.raced:
       refuse(
-        "compares a uniform whose logarithm was in a race (in JAX, a key may be"
-        " used for both)"
+        "compares a uniform whose logarithm was in a race (in JAX: one key was"
+        " probably used for both; split it)"
       )
     if number == 0:
       # u <= 0 holds only if u is exactly 0.

@@ -38,7 +38,7 @@ _UNSEEN += ("rng_uniform", "rng_bit_generator", "random_gamma")
 _CALLS = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat2")
 _CALLS += ("custom_jvp_call", "custom_vjp_call", "shard_map")
 _FEW = 8  # operations that are not worth a compilation
-_KEYS = "threefry2x32"  # a bit of these depends on its key and its index alone
+_KEYS = "threefry2x32"  # a random bit depends on key and index
 _ROOT = 0x9E3779B9, 0x7F4A7C15
 
 

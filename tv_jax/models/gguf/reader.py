@@ -170,7 +170,10 @@ def dequantised(file: File, tensor, start: int, stop: int) -> np.ndarray:
   )
   with np.errstate(all="ignore"):  # weights may be infinite
     # As a single row: the package reads more rows slowly, sixteen at a time.
-    value = gguf.dequantize(data[None], tensor.tensor_type)
+    try:
+      value = gguf.dequantize(data[None], tensor.tensor_type)
+    except NotImplementedError as error:
+      raise ValueError(f"{tensor.name}: {error}") from error
   return np.asarray(value, np.float32).reshape(-1, *shape[1:])
 
 
