@@ -237,7 +237,7 @@ def test_experiments_read_what_is_written(tuned, tmp_path, monkeypatch):
       {"verifier": "traversal_reference"},
       "verifier 'traversal_reference' has no stop law to tune by",
     ),
-    ({"trees": ("chain:9999",)}, "has 9999 levels: the target has only"),
+    ({"trees": ("chain:4000",)}, "has 4000 levels: the target has only"),
     ({"prompts": [*PROMPTS, [5]]}, "7 prompts: give 4 or more, no two the"),
   ],
   ids=str,
