@@ -156,3 +156,9 @@ def test_the_case_that_is_printed_is_small_and_clear(x64):
   assert small.tree.parents == (-1, 0, 1, 1, 1)
   assert small.distance > 1e-2
   assert "the output begins" in repr(small)
+
+
+@pytest.mark.parametrize("proposal", quick.shorter([*PROPOSALS], keep=2))
+def test_many_siblings_are_not_all_enumerated(proposal, x64):
+  own = certify.Settings(cases=1)
+  assert certify.check(TRAVERSAL, proposal, "branching:8", own).lossless

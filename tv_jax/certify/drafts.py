@@ -18,6 +18,8 @@ from tv_jax.drafting import adaptive
 from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import NO_PARENT, ROOT, Adaptive, Topology, Tree
 
+_WAYS = 100_000  # maximum number of ways to draw siblings
+
 
 class Drafts(NamedTuple):
   """Drafted trees and how likely each is."""
@@ -68,21 +70,22 @@ def siblings(
   return Siblings(np.array(tokens, np.int32), np.array(chance), [*laws])
 
 
-def siblings_of(proposal: Proposal, q: np.ndarray, k: int) -> Siblings:
-  """Returns all ways to draw k siblings from q."""
-  ways = siblings(lambda drawn: proposal.following(q, drawn, k), k)
-  assert ways is not None
-  return ways
+def siblings_of(
+  proposal: Proposal, q: np.ndarray, k: int, most: float = math.inf
+) -> Siblings | None:
+  """Returns all ways to draw k siblings from q; None if more than `most`."""
+  return siblings(lambda drawn: proposal.following(q, drawn, k), k, most)
 
 
-def count_outcomes(tree: Tree | Adaptive, proposal: Proposal, V: int) -> int:
-  """Returns an upper bound on the number of drafts."""
+def count_outcomes(tree: Tree | Adaptive, proposal: Proposal, V: int) -> float:
+  """Returns an upper bound on the number of drafts; infinity if too many."""
   if isinstance(tree, Adaptive):
     return V ** (len(tree) - 1)
   uniform = np.full(V, 1 / V)
-  families = tree.num_children[tree.num_children > 0]
+  families = tree.num_children[tree.num_children > 0].tolist()
+  ways = {k: siblings_of(proposal, uniform, k, _WAYS) for k in set(families)}
   size = {
-    k: len(siblings_of(proposal, uniform, k).chance) for k in set(families)
+    k: len(found.chance) if found else math.inf for k, found in ways.items()
   }
   return math.prod(size[k] for k in families)
 
@@ -104,7 +107,7 @@ def enumerate_drafts(
     q: [R, V] the draft's distribution after each context; see `cases`.
     most: Maximum number of outcomes.
   """
-  ways = functools.cache(lambda row, k: siblings_of(proposal, q[row], k))
+  ways = functools.cache(lambda row, k: siblings_of(proposal, q[row], k, most))
   shape = tree if isinstance(tree, Adaptive) else None
   parent = tree.parent if isinstance(tree, Tree) else [NO_PARENT] * len(tree)
   grown = {
@@ -128,7 +131,7 @@ def enumerate_drafts(
       grown["worth"][:, below_it] = chosen.score
     for node in above:
       grown = _with_children(grown, node, below_it, ways, q)
-      if len(grown["chance"]) > most:
+      if grown is None or len(grown["chance"]) > most:
         return None
   grown["tokens"][:, ROOT] = 0
   drafts = Drafts(grown["tokens"], grown["context"], grown["chance"])
@@ -194,7 +197,10 @@ def _fewest(proposal: Proposal, V: int, k: int, rank: int) -> int:
   """Returns how many tokens q needs: child `rank` alone is the least likely."""
   for size in range(1, V):
     q = _normal(np.maximum(size - np.arange(V), 0)[None])[0]
-    last = siblings_of(proposal, q, k).tokens == size - 1
+    ways = siblings_of(proposal, q, k, _WAYS)
+    if ways is None:
+      break
+    last = ways.tokens == size - 1
     if (last.argmax(axis=1) == rank)[last.any(axis=1)].any():
       return size
   return V
@@ -216,8 +222,10 @@ def topologies(shape: Adaptive) -> Callable[[np.ndarray], Topology]:
   return compiling.jit(jax.vmap(functools.partial(adaptive.topology, shape)))
 
 
-def _with_children(grown: dict, node: int, level: slice, ways, q) -> dict:
-  """Extends all outcomes by each way to draw the children of a node."""
+def _with_children(
+  grown: dict, node: int, level: slice, ways, q
+) -> dict | None:
+  """Extends all outcomes by each way to draw a node's children, if few do."""
   V = q.shape[1]
   children = grown["parent"][:, level] == node
   dead = (grown["tokens"][:, node] == INVALID) & (node != ROOT)
@@ -229,7 +237,10 @@ def _with_children(grown: dict, node: int, level: slice, ways, q) -> dict:
   parts = [{name: array[count == 0] for name, array in grown.items()}]
   for context, k in np.unique(kinds[count > 0], axis=0):
     chosen = np.flatnonzero((kinds == (context, k)).all(axis=1))
-    drawn, chances, _ = ways(int(context) % len(q), int(k))
+    found = ways(int(context) % len(q), int(k))
+    if found is None:
+      return None
+    drawn, chances, _ = found
     row = np.repeat(chosen, len(drawn))
     part = {name: array[row] for name, array in grown.items()}
     places = np.arange(len(row))[:, None], first[row][:, None] + np.arange(k)

@@ -114,7 +114,7 @@ def make_decider(
   patterns = coins_of(tree, dtype)
   outcomes = drafts_lib.count_outcomes(tree, proposal, V)
   outcomes = outcomes if _all_patterns(tree) else min(outcomes, _FEW)
-  chunk = max(1, min(outcomes, _BATCH // len(patterns)))
+  chunk = max(1, int(min(outcomes, _BATCH // len(patterns))))
 
   def decide(topology, tokens, q, p, eta):
     draft = cast(Shape, topology or tree), proposal, tokens, q, p
