@@ -169,14 +169,23 @@ def _explain(checks) -> None:
 
 
 def _summary(checks, count: int) -> str:
-  """Counts the lossless rows."""
+  """Counts the lossless rows, and tells what was enumerated."""
   lossless = sum(check.lossless for _, check in checks)
-  exact = [entry.tree for entry, check in checks if check.cases]
+  exact, thinned = [], {}
+  for entry, check in checks:
+    if check.cases:
+      what = entry.tree, entry.proposal, entry.settings
+      if certificate.enumerable(*what):
+        exact.append(entry.tree)
+      else:
+        thinned[entry.names[2]] = None
   line = f"{lossless} of {count} rows are lossless"
   if exact:
     depth = max(tree.max_depth for tree in exact)
     siblings = max(tree.max_children for tree in exact)
     line += f", exact to depth {depth} and {siblings} siblings"
+  if thinned:
+    line += f"; {', '.join(thinned)}: drafts of few tokens"
   return line
 
 
