@@ -1,4 +1,4 @@
-"""Print the gallery's table: what each fault does, and that its mend is exact.
+"""Print the gallery's table: what each fault does, and that the fixed program is exact.
 
     python -m examples.faults
     python -m examples.faults --write=docs/lossless.md
@@ -21,9 +21,9 @@ HEADER = (
   "fault",
   "system, report",
   "TV",
-  "smallest case: what begins too often",
+  "smallest case: a text that is too likely",
   "tokens a cycle",
-  "its mend",
+  "fixed",
 )
 
 
