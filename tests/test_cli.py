@@ -145,7 +145,8 @@ COMMANDS = (
 OTHERS = (
   *("launch", "experiments", "experiments.results", "experiments.judge"),
   *("bundled", "examples.faults", "examples.published"),
-  *(f"benchmarks.{name}" for name in ("verify", "gpu", "loading", "peers")),
+  *("benchmarks.verify", "benchmarks.gpu", "benchmarks.loading"),
+  *("benchmarks.passes", "benchmarks.peers", "benchmarks.stages"),
 )
 
 

@@ -213,6 +213,12 @@ RUNS = [
   ),
   ("passes", ["bundled/target", "--tokens", "1", "6", "--rounds=2"], "| 6 "),
   pytest.param(
+    "stages",
+    [*BUNDLED, "--trees", "chain:1", "--rounds=2"],
+    "| chain:1 ",
+    marks=pytest.mark.long,
+  ),
+  pytest.param(
     "gpu", ["--toy"], "| kary:2x2, traversal ", marks=pytest.mark.long
   ),
   pytest.param(
