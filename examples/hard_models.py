@@ -19,7 +19,7 @@ import numpy as np
 from absl import flags
 
 from tv_jax import probs
-from tv_jax.certify.engine import cases
+from tv_jax.certify.engine import tiny_pairs
 from tv_jax.edge import cli, disk
 from tv_jax.models import Model, decoder, save
 from tv_jax.models.model import init
@@ -33,7 +33,7 @@ _LENGTH, _CANDIDATES = 6, 400  # tokens of a prompt; prompts to choose from
 def random_model(layers: int, seed: int) -> Model:
   """Makes a model that gives tokens 0 and 1 the same probability."""
   config = dataclasses.replace(
-    cases.TARGET,
+    tiny_pairs.TARGET,
     **_SIZES,
     num_hidden_layers=layers,
     max_position_embeddings=512,

@@ -9,7 +9,7 @@ import pytest
 
 from tests import commands, quick
 from tv_jax import drafting
-from tv_jax.certify.engine import cases, exact, statistics
+from tv_jax.certify.engine import expected, statistics, tiny_pairs
 from tv_jax.engine import cycle
 from tv_jax.engine.programs import forget_programs
 from tv_jax.verifiers import VERIFIERS
@@ -18,15 +18,17 @@ ROWS, BATCH = 20_000, 1_000
 
 
 def case(draft_kind="independent", temperature=0.5, **options):
-  return cases.case(draft_kind, temperature, **{"tree": "kary:2x2"} | options)
+  return tiny_pairs.case(
+    draft_kind, temperature, **{"tree": "kary:2x2"} | options
+  )
 
 
 def p_value(case, rows=ROWS):
-  counts, cycles, faults = cases.count(case, rows, BATCH, seed=7)
+  counts, cycles, faults = tiny_pairs.count(case, rows, BATCH, seed=7)
   assert counts.sum() == rows
   assert cycles >= statistics.FEWEST_CYCLES
   assert faults == 0
-  return statistics.chi_square(counts, exact.law(case))
+  return statistics.chi_square(counts, expected.law(case))
 
 
 @pytest.fixture
@@ -84,7 +86,7 @@ def test_the_law_of_what_is_generated(settings):
     top_p=float(top_p),
   )
   assert p_value(chosen) > 1e-3
-  assert exact.drift(chosen, rows=4) < statistics.LARGEST_DRIFT
+  assert expected.drift(chosen, rows=4) < statistics.LARGEST_DRIFT
 
 
 @pytest.mark.parametrize(
@@ -108,8 +110,8 @@ def test_the_law_where_an_unsure_draft_stops(shape, verifier, proposal):
     for stop in (0.0, 0.6)
   )
   assert p_value(chosen) > 1e-3
-  assert exact.drift(chosen, rows=16) < statistics.LARGEST_DRIFT
-  cycles = [cases.count(x, BATCH, BATCH, 7)[1] for x in (whole, chosen)]
+  assert expected.drift(chosen, rows=16) < statistics.LARGEST_DRIFT
+  cycles = [tiny_pairs.count(x, BATCH, BATCH, 7)[1] for x in (whole, chosen)]
   assert cycles[0] < 0.95 * cycles[1]  # it does stop
 
 
@@ -187,7 +189,7 @@ class TestPlanted:
     chosen = case(temperature=temperature, tree=shape)
     assert p_value(chosen) < 1e-12
     if name == "compact":
-      assert exact.drift(chosen, rows=8) > LARGE_DRIFT
+      assert expected.drift(chosen, rows=8) > LARGE_DRIFT
 
   @pytest.mark.parametrize(
     ("kind", "fault", "shape"),
@@ -207,7 +209,7 @@ class TestPlanted:
     """Lossless all the same, for any draft is: but not the draft's own law."""
     monkeypatch.setitem(drafting.KINDS, kind, fault(drafting.KINDS[kind]))
     chosen = case(kind, 1.0, tree=shape)
-    assert exact.drift(chosen, rows=16) > LARGE_DRIFT
+    assert expected.drift(chosen, rows=16) > LARGE_DRIFT
 
 
 def test_the_verdict_names_what_is_wrong():

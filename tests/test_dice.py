@@ -18,7 +18,8 @@ import pytest
 from tests import battery, oracle
 from tv_jax import certify
 from tv_jax import tree as tree_lib
-from tv_jax.certify import cases, exact
+from tv_jax.certify import outcome as outcome_lib
+from tv_jax.certify import worlds
 from tv_jax.certify.dice import ratios
 from tv_jax.proposals import PROPOSALS
 
@@ -703,18 +704,18 @@ def test_it_and_the_jax_certificate_find_the_same_law(rule, proposal, x64):
   """The oracle's rules as programs with dice, on drafts that it draws."""
   tree = tree_lib.parse("chain:2" if rule == "block" else "branching:2,1")
   length = tree.max_depth + 1
-  contexts = cases.num_contexts(3, tree.max_depth)
+  contexts = worlds.num_contexts(3, tree.max_depth)
   laws = np.random.default_rng(0).dirichlet(np.ones(3), size=(2, contexts))
   named = battery.RULES[rule].rule, PROPOSALS[proposal]
-  run = exact.make_runner(*named, tree, np.float64, 3)
-  outcome = run(cases.World("given", *laws))
+  run = outcome_lib.compile_rule(*named, tree, np.float64, 3)
+  outcome = run(worlds.World("given", *laws))
   p, q = (
     [oracle.norm([Fraction(x) for x in row]) for row in table.tolist()]
     for table in laws
   )
 
   def below(path):
-    return functools.reduce(lambda c, t: cases.below(c, t, 3), path, 0)
+    return functools.reduce(lambda c, t: worlds.below(c, t, 3), path, 0)
 
   language = (lambda path: q[below(path)], lambda path: p[below(path)])
   chances, drafts = zip(

@@ -6,7 +6,7 @@ import scipy.optimize
 
 from tests import quick
 from tv_jax import tree as tree_lib
-from tv_jax.certify import cases, drafts, exact
+from tv_jax.certify import drafts, outcome, worlds
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.verifiers import VERIFIERS
 
@@ -27,11 +27,11 @@ def test_the_longest_lossless_rule(shape, proposal, optimal, x64):
   tree, drawn, missed = tree_lib.parse(shape), PROPOSALS[proposal], []
   rules = ("block", "traversal") if tree.is_chain else ("traversal",)
   runs = [
-    exact.make_runner(VERIFIERS[rule], drawn, tree, np.float64, 3)
+    outcome.compile_rule(VERIFIERS[rule], drawn, tree, np.float64, 3)
     for rule in rules
   ]
-  contexts = cases.num_contexts(3, tree.max_depth)
-  for case in cases.generate(0, 6, 3, contexts):
+  contexts = worlds.num_contexts(3, tree.max_depth)
+  for case in worlds.generate(0, 6, 3, contexts):
     every = drafts.enumerate_drafts(tree, drawn, case.q)
     longest = longest_length(tree, every, case.p)
     missed += [longest - run(case).length for run in runs]
@@ -42,7 +42,7 @@ def test_the_longest_lossless_rule(shape, proposal, optimal, x64):
 def longest_length(tree, every, p):
   """A rule that gives each draft's accepted node and its bonus token."""
   V, depth = p.shape[1], tree.max_depth
-  first = cases.num_contexts(V, depth - 1)  # of the contexts of full depth
+  first = worlds.num_contexts(V, depth - 1)  # of the contexts of full depth
   law = {c: np.eye(V**depth)[c - first] for c in range(first, len(p))}
   for c in reversed(range(first)):  # of the first `depth` tokens after c
     law[c] = sum(p[c, y] * law[c * V + y + 1] for y in range(V))

@@ -13,7 +13,7 @@ import pytest
 
 from tests import quick
 from tv_jax import certify, tree
-from tv_jax.certify import certificate, exact
+from tv_jax.certify import certificate, outcome
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.verifiers import VERIFIERS, Verifier
 
@@ -63,10 +63,10 @@ def planted(shape, proposal, tokens, q, p):
 
 
 @functools.cache
-def decider(proposal):
+def compiled(proposal):
   rule = Verifier(name="planted", offers=planted)
   drawn = PROPOSALS[proposal]
-  return exact.make_decider(rule, drawn, EAGLE, np.float64, 6)
+  return outcome.compile_rule(rule, drawn, EAGLE, np.float64, 6)
 
 
 FAULTS = [("sound", "", WITHOUT)]
@@ -83,13 +83,13 @@ def test_a_fault_at_one_place_is_seen(monkeypatch, kind, place, proposal, x64):
   if nodes is not None:
     monkeypatch.setitem(_now, kind, nodes)
   found = certificate._enumerate(
-    decider(proposal), PROPOSALS[proposal], EAGLE, SETTINGS
+    compiled(proposal), PROPOSALS[proposal], EAGLE, SETTINGS
   )
   assert found.lossless == (kind == "sound")
   if kind != "sound":
     assert found.failure.distance > 1e-3
     # What is printed can be followed: a few nodes and contexts.
-    assert found.failure.nodes.sum() < N
+    assert found.failure.outcome.nodes.sum() < N
     assert len(repr(found.failure).splitlines()) < 20
 
 

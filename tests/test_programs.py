@@ -5,12 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from examples.faults import (
-  closed_coin,
-  residual_of_one_token,
-  row_after_rejection,
-  softmax_residual,
-)
+from examples.faults import closed_coin, row_after_rejection, softmax_residual
 from tests import commands, quick
 from tv_jax import certify
 from tv_jax.certify import programs
@@ -21,34 +16,7 @@ def by_choice(rng, law):
   return int(rng.choice(len(law), p=law / law.sum()))
 
 
-def by_inverse(rng, law):
-  total = np.cumsum(law)
-  return int(np.searchsorted(total / total[-1], rng.random(), side="right"))
-
-
-def by_gumbel(rng, law):
-  with np.errstate(divide="ignore"):
-    return int(np.argmax(np.log(law) + rng.gumbel(size=len(law))))
-
-
-def by_race(rng, law):
-  return int(np.argmax(law / rng.exponential(size=len(law))))
-
-
-def by_ratio(rng, p, q):
-  return rng.random() < p / q
-
-
-def by_product(rng, p, q):
-  return not rng.random() * q >= p
-
-
-def by_log(rng, p, q):
-  with np.errstate(divide="ignore"):
-    return np.log(rng.random()) < np.log(p) - np.log(q)
-
-
-def chain(p, q, context, rng, draw=by_choice, accept=by_ratio, levels=2):
+def chain(p, q, context, rng, draw=by_choice, levels=2):
   """Speculative sampling as it was published."""
   laws, drafted = [], []
   for _ in range(levels):
@@ -56,20 +24,9 @@ def chain(p, q, context, rng, draw=by_choice, accept=by_ratio, levels=2):
     drafted.append(draw(rng, laws[-1]))
   for i, (token, law) in enumerate(zip(drafted, laws, strict=True)):
     target = p((*context, *drafted[:i]))
-    if not accept(rng, target[token], law[token]):
+    if rng.random() >= target[token] / law[token]:
       return [*drafted[:i], draw(rng, np.maximum(target - law, 0))]
   return [*drafted, draw(rng, p((*context, *drafted)))]
-
-
-RIGHT = [
-  functools.partial(chain, draw=draw, accept=accept, levels=levels)
-  for draw, accept, levels in [
-    (by_choice, by_log, 2),
-    (by_inverse, by_product, 3),
-    (by_gumbel, by_log, 2),
-    (by_race, by_ratio, 2),
-  ]
-]
 
 
 def token(p, q, context, rng):
@@ -90,18 +47,7 @@ def coupled(p, q, context, rng):
   return [*output, by_choice(rng, p((*context, *output)))]
 
 
-RIGHT += [token, coupled]
-
-
-def name_of(program):
-  if not isinstance(program, functools.partial):
-    return program.__name__
-  return " ".join(
-    getattr(x, "__name__", str(x)) for x in program.keywords.values()
-  )
-
-
-@pytest.mark.parametrize("program", RIGHT, ids=name_of)
+@pytest.mark.parametrize("program", [chain, token, coupled])
 def test_a_right_program_is_certified(program):
   settings = Settings(cases=16, vocabulary=3)
   certificate = programs.certify(program, settings)
@@ -110,18 +56,10 @@ def test_a_right_program_is_certified(program):
   assert len(certificate.cases) == 16
 
 
-@pytest.mark.parametrize(
-  ("fault", "V"),
-  [
-    (row_after_rejection, 2),
-    # Without it, of two tokens one is left, as it should be.
-    (residual_of_one_token, 3),
-  ],
-)
-def test_the_smallest_failing_case_is_spelled_out(fault, V):
-  certificate = programs.certify(fault.faulty)
+def test_the_smallest_failing_case_is_spelled_out():
+  certificate = programs.certify(row_after_rejection.faulty)
   assert certificate.verdict == "NOT LOSSLESS"
-  assert V == certificate.smallest.laws[0].V
+  assert certificate.smallest.laws[0].V == 2
   report, failure = repr(certificate), certificate.smallest.failure
   assert "smallest failing case:\n  tokens a b" in report
   assert failure.chance > failure.wanted + 1e-9
@@ -208,8 +146,6 @@ def verify(tree, tokens, q, p, rng, bug=""):
         draft[x] = 0
         draft = draft / draft.sum() if draft.sum() else draft
     else:
-      if bug == "bonus":
-        target = p[node]
       if bug == "bonus cut" and path:
         target = cut(target)
       return np.array(path, int), by_choice(rng, target)
@@ -227,7 +163,8 @@ def test_a_chain_verifier_needs_no_tree():
   certificate = programs.certify(verify_chain)
   assert certificate.lossless
   report = repr(certificate)
-  for told in ("cases of 5 tokens", "cases of 64 tokens", "--trees=chain"):
+  some = "cases of 5 tokens", "cases of 64 tokens", "--trees=chain", "depth 5"
+  for told in some:
     assert told in report
   wrong = functools.partial(verify_chain, power=2)
   assert programs.certify(wrong).verdict == "NOT LOSSLESS"
@@ -274,19 +211,10 @@ def test_a_fault_at_one_place_of_a_usual_tree_is_found(wrong):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("program", [verify, verify_chain])
-def test_all_places_of_a_usual_tree_are_tried(program):
-  certificate = programs.certify(program)
+def test_all_places_of_a_usual_tree_are_tried():
+  certificate = programs.certify(verify)
   assert certificate.lossless
   assert "trees to depth 5" in repr(certificate)
-
-
-@pytest.mark.parametrize("bug", ["", "with replacement", "bonus"])
-def test_a_verifier_of_trees(bug):
-  settings = Settings(cases=12, tree="branching:2,1")
-  program = functools.partial(verify, bug=bug)
-  certificate = programs.certify(program, settings)
-  assert certificate.lossless == (not bug), repr(certificate)
 
 
 def test_what_a_verifier_changes_is_its_own():

@@ -12,7 +12,8 @@ import pytest
 from experiments import trees
 from tests import checkpoints, commands, quick
 from tv_jax import tree as tree_lib
-from tv_jax.certify import cases, drafts, exact
+from tv_jax.certify import drafts, outcome
+from tv_jax.certify import worlds as worlds_lib
 from tv_jax.engine import Pair
 from tv_jax.engine.config import decode_config
 from tv_jax.engine.decode import Prompt
@@ -35,7 +36,7 @@ PROMPTS = [[5], [1, 2, 3], [4, 5, 6, 7, 8], [9, 3], [7, 7, 1], [30, 12]]
 
 @functools.cache
 def worlds(depth):
-  return cases.generate(0, 9, V, cases.num_contexts(V, depth))
+  return worlds_lib.generate(0, 9, V, worlds_lib.num_contexts(V, depth))
 
 
 @functools.cache
@@ -70,7 +71,7 @@ def test_a_length_is_a_sum_over_nodes(name, proposal, x64):
     for case in worlds(tree.max_depth)
   ]
   rule, drawn = VERIFIERS[name], PROPOSALS[proposal]
-  run = exact.make_runner(rule, drawn, tree, np.float64, V)
+  run = outcome.compile_rule(rule, drawn, tree, np.float64, V)
   lengths = [run(case).length for case in worlds(tree.max_depth)]
   np.testing.assert_allclose(lengths, sums, rtol=0, atol=1e-12)
 

@@ -20,7 +20,7 @@ from absl import flags
 from tv_jax import models, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.certify import samples
-from tv_jax.certify.engine import cases, exact, statistics
+from tv_jax.certify.engine import expected, statistics, tiny_pairs
 from tv_jax.drafting import KINDS
 from tv_jax.edge import cli, reading
 from tv_jax.edge.names import raised, split
@@ -77,11 +77,11 @@ def main() -> int:
     size = min(_BATCH, _ROWS.value)
     try:
       if names[:2] not in drifts:
-        drifts[names[:2]] = exact.drift(case)
-      counts, cycles, faults = cases.count(case, _ROWS.value, size, seed)
+        drifts[names[:2]] = expected.drift(case)
+      counts, cycles, faults = tiny_pairs.count(case, _ROWS.value, size, seed)
     except Exception as error:  # a user's rule may raise anything
       raise ValueError(f"{' '.join(names)}: {raised(error)}") from error
-    p_value = statistics.chi_square(counts, exact.law(case))
+    p_value = statistics.chi_square(counts, expected.law(case))
     row = " ".join(names), p_value, cycles, faults, drifts[names[:2]]
     rows.append(statistics.CaseResult(*row))
     print(f"{len(rows)}/{len(plan)} {rows[-1]}", flush=True)
@@ -99,7 +99,7 @@ def main() -> int:
   return int(bool(failures))
 
 
-def _plan() -> list[tuple[tuple[str, ...], cases.EngineCase]]:
+def _plan() -> list[tuple[tuple[str, ...], tiny_pairs.EngineCase]]:
   """Returns the cases by name; those that share a program are adjacent."""
   rules, drawn, trees, kinds = (
     split(flag.value) for flag in (_VERIFIERS, _PROPOSALS, _TREES, _KINDS)
@@ -116,7 +116,7 @@ def _plan() -> list[tuple[tuple[str, ...], cases.EngineCase]]:
   ):
     if verifiers.misfit(rules[rule], trees[shape], drawn[proposal]):
       continue
-    case = cases.case(
+    case = tiny_pairs.case(
       kind,
       temperature,
       tree=trees[shape],

@@ -5,7 +5,7 @@ certifies a verifier with a proposal on a tree, `check_proposal` certifies a
 proposal, and `explore` finds the exact law of any function.
 """
 
-from tv_jax.certify.certificate import check, enumerable, smallest_failure
+from tv_jax.certify.certificate import check, smallest_failure
 from tv_jax.certify.dice import ExploreError, Law, explore
 from tv_jax.certify.findings import Settings
 from tv_jax.certify.programs import assert_lossless
@@ -18,7 +18,6 @@ __all__ = [
   "assert_lossless",
   "check",
   "check_proposal",
-  "enumerable",
   "explore",
   "smallest_failure",
 ]

@@ -154,38 +154,24 @@ def _explain(checks) -> None:
     if (name, check.verdict) in explained:
       continue
     explained.add((name, check.verdict))
-    passed = [
-      other.tree
-      for other, found in checks
-      if other.names[:2] == entry.names[:2]
-      and found.lossless
-      and isinstance(other.tree, Tree)
-    ]
     smallest = certify.smallest_failure(
-      entry.rule, entry.proposal, failure, entry.settings, passed
+      entry.rule, entry.proposal, failure, entry.settings
     )
     what = "; smallest failing case" if smallest.world else ""
     print(f"\n{check.verdict}: {', '.join(entry.names)}{what}:\n{smallest}")
 
 
 def _summary(checks, count: int) -> str:
-  """Counts the lossless rows, and tells what was enumerated."""
+  """Counts the lossless rows, and names the trees that were enumerated."""
   lossless = sum(check.lossless for _, check in checks)
-  exact, thinned = [], {}
-  for entry, check in checks:
-    if check.cases:
-      what = entry.tree, entry.proposal, entry.settings
-      if certificate.enumerable(*what):
-        exact.append(entry.tree)
-      else:
-        thinned[entry.names[2]] = None
   line = f"{lossless} of {count} rows are lossless"
-  if exact:
+  enumerated = [(entry, check.whole) for entry, check in checks if check.cases]
+  if exact := [entry.tree for entry, whole in enumerated if whole]:
     depth = max(tree.max_depth for tree in exact)
     siblings = max(tree.max_children for tree in exact)
     line += f", exact to depth {depth} and {siblings} siblings"
-  if thinned:
-    line += f"; {', '.join(thinned)}: drafts of few tokens"
+  if thin := [entry.names[2] for entry, whole in enumerated if not whole]:
+    line += f"; {', '.join(dict.fromkeys(thin))}: drafts of few tokens"
   return line
 
 
@@ -197,10 +183,6 @@ def _certify_program() -> int:
   usual = contracts.Settings()
   proposal = _PROPOSALS.value
   program = names.load(str(_PROGRAM.value), "program")
-  if not callable(program):
-    raise ValueError(
-      f"program {_PROGRAM.value!r} is no function: write module:name"
-    )
   settings = contracts.Settings(
     vocabulary=_VOCAB.value,
     cases=_CASES.value if _CASES.present else usual.cases,

@@ -8,18 +8,14 @@ import numpy as np
 
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
-from tv_jax.certify import cases, drafts, exact
+from tv_jax.certify import drafts, outcome, worlds
 from tv_jax.certify.findings import Check, Failure, ProposalCheck, Settings
 from tv_jax.certify.proposal import check_proposal
+from tv_jax.certify.worlds import World
 from tv_jax.engine import contract
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import NO_CHILD, ROOT, Adaptive, Tree
-from tv_jax.verifiers import (
-  Decide,
-  Verifier,
-  misfit,
-  resolve,
-)
+from tv_jax.verifiers import Decide, Verifier, misfit, resolve
 
 # The default trees, and the number of tokens on each.
 USUAL = {
@@ -30,9 +26,8 @@ USUAL = {
   "eagle": 6,  # all drafts of draft models with few likely tokens
 }
 _SETTINGS = Settings()
-# Maximum number of decisions in a world whose drafts are all enumerated, and
-# maximum number of nodes of an adaptive tree.
-BUDGET, _COINS = 300_000, 20
+# Maximum number of decisions in a world whose drafts are all enumerated.
+BUDGET = 300_000
 # Maximum number of drafts in a thinned world, and in a world that is made to
 # reach a family.
 _FEW, _MANY = 100, 700
@@ -42,14 +37,12 @@ def enumerable(
   tree: Tree | Adaptive, proposal: Proposal, settings: Settings
 ) -> bool:
   """Returns whether a world has few enough drafts and patterns of coins."""
-  V, N = settings.tokens(tree), len(tree)
-  contexts = cases.num_contexts(V, tree.max_depth)
+  V = settings.tokens(tree)
+  contexts = worlds.num_contexts(V, tree.max_depth)
   if max(V**tree.max_children, contexts * V) > BUDGET:
     return False
-  if isinstance(tree, Adaptive) and N > _COINS:
-    return False
-  patterns = len(exact.coins_of(tree, np.float64))
-  return drafts.count_outcomes(tree, proposal, V) * patterns <= BUDGET
+  decisions = outcome.count_patterns(tree)
+  return drafts.count_outcomes(tree, proposal, V) * decisions <= BUDGET
 
 
 def check_size(
@@ -62,7 +55,7 @@ def check_size(
       f"of {most} siblings the last may have no choice among {V} tokens, so"
       f" that no fault there shows: give {most + 1} tokens or more"
     )
-  if cases.num_contexts(V, tree.max_depth + 1) >= 2**63:
+  if worlds.num_contexts(V, tree.max_depth + 1) >= 2**63:
     raise ValueError(f"{tree!r} is too deep to certify: give a smaller tree")
   if isinstance(tree, Adaptive) and not enumerable(tree, proposal, settings):
     raise ValueError(
@@ -103,16 +96,12 @@ def check(
   V, dtype = settings.tokens(tree), settings.dtype
   if faults := contract.faults(rule, proposal, tree, dtype, V):
     return _without_law(tree, settings, faults)
-  decide = exact.make_decider(rule, proposal, tree, dtype, V)
-  return _enumerate(decide, proposal, tree, settings)
+  run = outcome.compile_rule(rule, proposal, tree, dtype, V)
+  return _enumerate(run, proposal, tree, settings)
 
 
 def smallest_failure(
-  verifier: Verifier,
-  proposal: Proposal,
-  known: Failure,
-  settings: Settings,
-  passed: Iterable[Tree] = (),
+  verifier: Verifier, proposal: Proposal, known: Failure, settings: Settings
 ) -> Failure:
   """Returns a failure on a small part of the tree that is still clear.
 
@@ -125,18 +114,17 @@ def smallest_failure(
     proposal: How siblings are drawn.
     known: A failure.
     settings: The settings of the known failure.
-    passed: Trees on which the rule passed; parts of these are not tried.
   """
-  if known.world is None or known.nodes is None:  # no distribution is known
+  if not (known.world and known.outcome):
     return known
-  for part in _parts(known, passed):
+  for part in _parts(known.tree, known.outcome.nodes):
     V = part.max_children + 1
     if misfit(verifier, part, proposal) or known.world.p.shape[1] < V:
       continue
     few = settings._replace(vocabulary=V, cases=18)
     try:
-      decide = exact.make_decider(verifier, proposal, part, few.dtype, V)
-      small = _enumerate(decide, proposal, part, few).failure
+      run = outcome.compile_rule(verifier, proposal, part, few.dtype, V)
+      small = _enumerate(run, proposal, part, few).failure
     except Exception:  # the rule refuses this tree
       continue
     if small is None or small.world is None:
@@ -149,30 +137,24 @@ def smallest_failure(
   return known
 
 
-def _parts(known: Failure, passed: Iterable[Tree]) -> list[Tree]:
+def _parts(tree: Tree | Adaptive, offered: np.ndarray) -> list[Tree]:
   """Returns parts of a failing tree, the smallest first.
 
-  A part has the path to a node, the elder siblings of nodes on the path, and
-  none, one or all of the node's children. The last has all offered nodes.
+  A part has the path to an offered node, the elder siblings of nodes on the
+  path, and none, one or all of the node's children. The last part has all
+  offered nodes.
   """
-  tree = known.tree
   if isinstance(tree, Adaptive):
     return [tree_lib.from_parents([-1, 0, 0, 1])]
-  nodes = () if known.nodes is None else np.flatnonzero(known.nodes).tolist()
-  offered = {ROOT, *nodes}
-
-  def closed(nodes):
-    return _paths(tree, nodes)
-
-  sets = {closed(offered)}
-  for node in offered:
+  nodes = [ROOT, *np.flatnonzero(offered).tolist()]
+  sets = {_paths(tree, nodes)}
+  for node in nodes:
     below = [c for c in tree.children[node].tolist() if c != NO_CHILD]
-    sets |= {closed([node]), closed([node, *below[:1]]), closed([node, *below])}
-  seen = [frozenset(), *(_paths(other, range(len(other))) for other in passed)]
-  sets = [x for x in sets if not any(x <= other for other in seen)]
-  sets = [x for x in sets if len(x) < len(tree) - 1]
-  sets.sort(key=lambda paths: (len(paths), sorted(paths)))
-  return [tree_lib.from_paths(paths) for paths in sets]
+    for some in ([], below[:1], below):
+      sets.add(_paths(tree, [node, *some]))
+  smaller = [paths for paths in sets if 0 < len(paths) < len(tree) - 1]
+  smaller.sort(key=lambda paths: (len(paths), sorted(paths)))
+  return [tree_lib.from_paths(paths) for paths in smaller]
 
 
 def _paths(tree: Tree, nodes: Iterable[int]) -> frozenset[tuple[int, ...]]:
@@ -193,30 +175,34 @@ def _without_law(tree, settings, faults, method="not run", **fields) -> Check:
   )
 
 
-def _enumerate(decide, proposal, tree, settings) -> Check:
-  """Certifies a rule on all drafts of worlds, thinned if these are too many."""
-  V, dtype = settings.tokens(tree), settings.dtype
+def _worlds(proposal, tree, settings, *, whole: bool) -> list[World]:
+  """Returns the worlds of a row, thinned if their drafts are too many."""
+  V = settings.tokens(tree)
+  contexts = worlds.num_contexts(V, tree.max_depth)
+  made = worlds.generate(settings.seed, settings.cases, V, contexts)
+  if whole:
+    return made
+  # All kinds of worlds, thinned; then worlds that are made to reach a family.
+  families = tree.inner.tolist()
+  aims = [(ROOT, _FEW)] * len(made) + [(node, _MANY) for node in families]
+  made += worlds.generate(
+    settings.seed + 1, len(families), V, contexts, ["smooth"]
+  )
+  return [
+    drafts.thin(i, tree, proposal, world, *aim)
+    for i, (world, aim) in enumerate(zip(made, aims, strict=True))
+  ]
+
+
+def _enumerate(run, proposal, tree, settings) -> Check:
+  """Certifies a rule, compiled by `compile_rule`, in the worlds of a row."""
+  V = settings.tokens(tree)
+  allowed = outcome.tolerance(settings.dtype)
   whole = enumerable(tree, proposal, settings)
-  allowed = exact.tolerance(dtype)
-  contexts = cases.num_contexts(V, tree.max_depth)
-  worlds = cases.generate(settings.seed, settings.cases, V, contexts)
-  if not whole:
-    # All kinds of worlds, thinned; then worlds that are made to reach a family.
-    families = tree.inner.tolist()
-    aims = [ROOT] * len(worlds) + families
-    most = [_FEW] * len(worlds) + [_MANY] * len(families)
-    made = cases.generate(
-      settings.seed + 1, len(families), V, contexts, ["smooth"]
-    )
-    worlds = [
-      drafts.thin(i, tree, proposal, world, *aim)
-      for i, (world, *aim) in enumerate(
-        zip([*worlds, *made], aims, most, strict=True)
-      )
-    ]
-  outcomes = [exact.run(decide, tree, proposal, dtype, x) for x in worlds]
-  if not all(outcome.complete for outcome in outcomes):
-    seen = itertools.chain(*(outcome.faults for outcome in outcomes))
+  made = _worlds(proposal, tree, settings, whole=whole)
+  outcomes = [run(world) for world in made]
+  if not all(found.complete for found in outcomes):
+    seen = itertools.chain(*(found.faults for found in outcomes))
     # The paths that are missing are missing in the stop law, too.
     told = _distinct(x for x in seen if not x.startswith("stop_law"))
     if told:
@@ -226,42 +212,36 @@ def _enumerate(decide, proposal, tree, settings) -> Check:
     Failure(
       tree=tree,
       world=world,
-      faults=outcome.faults,
-      law_broken=not outcome.distance <= allowed,
-      contexts=outcome.contexts,
-      law=outcome.law,
-      target=outcome.target,
-      nodes=outcome.nodes,
+      faults=found.faults,
+      law_broken=not found.distance <= allowed,
+      outcome=found,
     )
-    for world, outcome in zip(worlds, outcomes, strict=True)
-    if outcome.faults or not outcome.distance <= allowed
+    for world, found in zip(made, outcomes, strict=True)
+    if found.faults or not found.distance <= allowed
   ]
-  if not failures and all(outcome.idle for outcome in outcomes):
+  if not failures and all(found.idle for found in outcomes):
     fault = "the tree's policy drafts nothing, whatever the laws"
     return _without_law(tree, settings, [fault], "exact")
   faults = _distinct(itertools.chain(*(x.faults for x in failures)))
-  if not all(outcome.believed for outcome in outcomes):
+  if not all(found.believed for found in outcomes):
     # The thresholds are wrong, and so is the distribution computed from them.
     return _without_law(tree, settings, faults, "exact")
-  failure = None
-  if failures:
-    failure = max(failures, key=_clearness)._replace(faults=faults)
+  failure = max(failures, key=_clearness, default=None)
   return Check(
     method="exact",
     vocabulary=V,
     cases=len(outcomes),
-    distance=float(np.max([outcome.distance for outcome in outcomes])),
-    allowed=allowed,
-    length=float(np.mean([outcome.length for outcome in outcomes])),
-    failure=failure,
+    whole=whole,
+    distance=float(np.max([found.distance for found in outcomes])),
+    length=float(np.mean([found.length for found in outcomes])),
+    failure=failure and failure._replace(faults=faults),
   )
 
 
 def _clearness(failure: Failure):
   """Returns a sort key: large for few nodes and contexts, and large errors."""
-  assert failure.nodes is not None
-  assert failure.contexts is not None
-  size = failure.nodes.sum() + len(failure.contexts)
+  assert failure.outcome is not None
+  size = failure.outcome.nodes.sum() + len(failure.outcome.contexts)
   return failure.law_broken, bool(failure.faults), failure.distance / size
 
 

@@ -1,4 +1,4 @@
-"""The two contracts of a program that can be certified, and its laws.
+"""The two contracts of a program that can be certified.
 
 A program in either contract is run as a cycle, a function from the target's and
 the draft's laws to tokens.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -16,13 +16,10 @@ import numpy as np
 
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
-from tv_jax.certify import cases
 from tv_jax.certify.dice import jax_tracing
 from tv_jax.proposals import Proposal
-from tv_jax.tree import Tree
+from tv_jax.tree import Adaptive, Tree
 
-# Kept here because numpy.random has stand-ins while a program runs.
-_GENERATOR, _BITS = np.random.Generator, np.random.PCG64
 CONTEXT = (1, 0)
 CYCLE = "cycle(p, q, context, rng) -> tokens"
 FLOAT32 = 1e-6  # the largest distance that single precision explains
@@ -35,7 +32,7 @@ class Settings(NamedTuple):
   Attributes:
     vocabulary: Number of tokens. None: as many as the tree needs, or without a
       tree 3, 5 and 64 in turn.
-    cases: Number of random laws of 3 tokens; `cases.KINDS` take turns. Larger
+    cases: Number of random laws of 3 tokens; `worlds.KINDS` take turns. Larger
       vocabularies have fewer cases.
     tree: The tree that a verifier gets. None: several trees, to depth 5 and to
       4 siblings. "chain": several chains.
@@ -53,7 +50,7 @@ class Settings(NamedTuple):
 
   vocabulary: int | None = None
   cases: int = 24
-  tree: Tree | tree_lib.Adaptive | str | None = None
+  tree: Tree | Adaptive | str | None = None
   proposal: Proposal | str = "without_replacement"
   arrays: str = "numpy"
   tolerance: float | None = None
@@ -79,54 +76,6 @@ class Settings(NamedTuple):
     return 200.0 if self.arrays == "jax" else 40.0
 
 
-class Laws:
-  """The target's or the draft's law after any prefix, made on demand."""
-
-  def __init__(
-    self,
-    kind: str,
-    V: int,
-    seed: Sequence[int],
-    which: int,
-    least: int = 1,
-    most: Sequence[int] = (),
-  ):
-    """Prepares random laws.
-
-    Args:
-      kind: A key of `cases.KINDS`.
-      V: Number of tokens.
-      seed: Seed of the target's and the draft's laws together.
-      which: 0 for the target's laws, 1 for the draft's.
-      least: Minimum number of tokens with a positive probability.
-      most: Maximum number of tokens with a positive probability, at depth 0, 1,
-        ..; the last entry holds for all greater depths.
-    """
-    self.kind, self.V, self._seed, self._which = kind, V, [*seed], which
-    self._least, self._most = least, most or (V,)
-    self.known: dict[tuple, np.ndarray] = {}
-
-  def __call__(self, prefix: Sequence[int]) -> np.ndarray:
-    """Returns the law [V] of the token after a prefix."""
-    prefix = tuple(map(int, prefix))
-    if prefix[: len(CONTEXT)] != CONTEXT:
-      raise ValueError(
-        f"asked for the law after {list(prefix)}: prefixes begin with the"
-        f" context {list(CONTEXT)}"
-      )
-    if prefix not in self.known:
-      rng = _GENERATOR(_BITS([*self._seed, *prefix, len(prefix)]))
-      law = cases.KINDS[self.kind](rng, self.V)[self._which]
-      if np.count_nonzero(law) < self._least:
-        law = (law + 0.25) / (1 + 0.25 * self.V)
-      depth = min(len(prefix) - len(CONTEXT), len(self._most) - 1)
-      most = self._most[depth]
-      law[np.argsort(law)[:-most]] = 0
-      law /= law.sum() if most < self.V else 1
-      self.known[prefix] = law
-    return self.known[prefix].copy()
-
-
 def is_cycle(program: Callable) -> bool:
   """Tells a cycle from a verifier by the names of its parameters."""
   parameters = inspect.signature(program).parameters
@@ -139,56 +88,39 @@ def is_cycle(program: Callable) -> bool:
 
 def as_cycle(program: Callable, settings: Settings) -> Callable:
   """Returns a program as a function from p, q, context and rng to tokens."""
-  arrays = np.asarray
+  arrays, given = np.asarray, program
   if settings.arrays == "torch":
     import torch  # before the program runs, so that its draws are followed
 
     arrays = torch.tensor
   if settings.arrays == "jax":
     arrays = jnp.asarray
-  if is_cycle(program):
-    makes = {"jax": _in_jax, "torch": functools.partial(_with_laws, arrays)}
-    return makes.get(settings.arrays, lambda cycle: cycle)(program)
+
+    def given(*arguments):
+      return program(*arguments[:-1], jax_tracing.given_key())
+
+  if not is_cycle(program):
+    proposal = proposals.resolve(settings.proposal)
+    tree = fixed_tree(settings.tree)
+    return functools.partial(_verify, given, tree, proposal, arrays)
   if settings.arrays == "jax":
-    program = _with_key(program)
-  tree, proposal = fixed_tree(settings), proposals.resolve(settings.proposal)
-  return functools.partial(_verify, program, tree, proposal, arrays)
+    convert = functools.cache(jax_tracing.with_arrays)  # once for all runs
+  else:
+    convert = functools.partial(_with_arrays, arrays)
+  return lambda p, q, *rest: given(convert(p), convert(q), *rest)
 
 
-def _with_key(program: Callable) -> Callable:
-  """Returns a program that gets a key in place of a generator."""
-  return lambda *given: program(*given[:-1], jax_tracing.given_key())
+def _with_arrays(arrays: Callable, law: Callable) -> Callable:
+  """Returns a law that makes its rows by `arrays`."""
+  return lambda prefix: arrays(law(prefix))
 
 
-def _in_jax(program: Callable) -> Callable:
-  """Returns a cycle that gets JAX arrays, made once for all runs, as laws."""
-
-  @functools.cache
-  def law_of(law: Laws):
-    return jax_tracing.with_arrays(law)
-
-  drawn = _with_key(program)
-  return lambda p, q, context, rng: drawn(law_of(p), law_of(q), context, rng)
-
-
-def _with_laws(arrays: Callable, program: Callable) -> Callable:
-  """Returns a cycle that gets its laws as arrays made by `arrays`."""
-  return lambda p, q, context, rng: program(
-    lambda prefix: arrays(p(prefix)),
-    lambda prefix: arrays(q(prefix)),
-    context,
-    rng,
-  )
-
-
-def fixed_tree(settings: Settings) -> Tree:
+def fixed_tree(tree: Tree | Adaptive | str | None) -> Tree:
   """Returns the tree that a verifier gets."""
-  tree = tree_lib.resolve(settings.tree or "kary:2x2")
-  if not isinstance(tree, Tree):
-    raise ValueError(
-      f"{settings.tree} takes its shape later: give a fixed tree"
-    )
-  return tree
+  found = tree_lib.resolve(tree or "kary:2x2")
+  if not isinstance(found, Tree):
+    raise ValueError(f"{tree} takes its shape later: give a fixed tree")
+  return found
 
 
 class OnChainsError(TypeError):

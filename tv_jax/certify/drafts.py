@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from tv_jax.certify import compiling
-from tv_jax.certify.cases import World, below
+from tv_jax.certify.worlds import World, below
 from tv_jax.drafting import adaptive
 from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import NO_PARENT, ROOT, Adaptive, Topology, Tree
@@ -36,7 +36,6 @@ class Siblings(NamedTuple):
 
   tokens: np.ndarray  # [n, k] int32
   chance: np.ndarray  # [n]
-  laws: list[tuple[np.ndarray, ...]]  # [n][k] law of each sibling, or zeros
 
 
 def siblings(
@@ -51,23 +50,20 @@ def siblings(
     k: Number of siblings.
     most: Maximum number of ways.
   """
-  ways = [((), 1.0, ())]
+  ways = [((), 1.0)]
   for _ in range(k):
     grown = []
-    for tokens, chance, laws in ways:
+    for tokens, chance in ways:
       law = following(tokens)
-      laws = (*laws, law)
-      support = np.flatnonzero(law)
-      if not len(support):
-        grown.append(((*tokens, INVALID), chance, laws))
-      grown += [
-        ((*tokens, int(t)), chance * float(law[t]), laws) for t in support
-      ]
+      support = np.flatnonzero(law).tolist()
+      if not support:
+        grown.append(((*tokens, INVALID), chance))
+      grown += [((*tokens, t), chance * float(law[t])) for t in support]
     ways = grown
     if len(ways) > most:
       return None
-  tokens, chance, laws = zip(*ways, strict=True)
-  return Siblings(np.array(tokens, np.int32), np.array(chance), [*laws])
+  tokens, chance = zip(*ways, strict=True)
+  return Siblings(np.array(tokens, np.int32), np.array(chance))
 
 
 def siblings_of(
@@ -82,12 +78,13 @@ def count_outcomes(tree: Tree | Adaptive, proposal: Proposal, V: int) -> float:
   if isinstance(tree, Adaptive):
     return V ** (len(tree) - 1)
   uniform = np.full(V, 1 / V)
-  families = tree.num_children[tree.num_children > 0].tolist()
-  ways = {k: siblings_of(proposal, uniform, k, _WAYS) for k in set(families)}
-  size = {
-    k: len(found.chance) if found else math.inf for k, found in ways.items()
-  }
-  return math.prod(size[k] for k in families)
+
+  @functools.cache
+  def ways(k):
+    found = siblings_of(proposal, uniform, k, _WAYS)
+    return len(found.chance) if found else math.inf
+
+  return math.prod(map(ways, tree.num_children[tree.inner].tolist()))
 
 
 def enumerate_drafts(
@@ -104,7 +101,7 @@ def enumerate_drafts(
   Args:
     tree: The tree.
     proposal: How siblings are drawn.
-    q: [R, V] the draft's distribution after each context; see `cases`.
+    q: [R, V] the draft's distribution after each context; see `worlds`.
     most: Maximum number of outcomes.
   """
   ways = functools.cache(lambda row, k: siblings_of(proposal, q[row], k, most))
@@ -114,21 +111,21 @@ def enumerate_drafts(
     "tokens": np.full((1, len(tree)), INVALID, np.int32),
     "context": np.zeros((1, len(tree)), int),
     "parent": np.array([parent], np.int32),
-    "worth": np.zeros((1, len(tree)), q.dtype),
+    "score": np.zeros((1, len(tree)), q.dtype),
     "chance": np.ones(1),
     "fault": np.zeros(1, bool),
   }
-  grown["worth"][:, ROOT] = 1
+  grown["score"][:, ROOT] = 1
   for depth, (above, level) in enumerate(itertools.pairwise(tree.levels), 1):
     over, below_it = (slice(x.start, x.stop) for x in (above, level))
     if shape:
       row = grown["context"][:, over] % len(q)
-      seen = q[row], grown["worth"][:, over]
+      seen = q[row], grown["score"][:, over]
       chosen = compiling.in_pieces(_chooser(shape, depth), None, *seen)
       grown["fault"] |= chosen.fault
       place = chosen.above + above.start
       grown["parent"][:, below_it] = np.where(chosen.exists, place, NO_PARENT)
-      grown["worth"][:, below_it] = chosen.score
+      grown["score"][:, below_it] = chosen.score
     for node in above:
       grown = _with_children(grown, node, below_it, ways, q)
       if grown is None or len(grown["chance"]) > most:
@@ -240,7 +237,7 @@ def _with_children(
     found = ways(int(context) % len(q), int(k))
     if found is None:
       return None
-    drawn, chances, _ = found
+    drawn, chances = found
     row = np.repeat(chosen, len(drawn))
     part = {name: array[row] for name, array in grown.items()}
     places = np.arange(len(row))[:, None], first[row][:, None] + np.arange(k)
@@ -248,7 +245,7 @@ def _with_children(
     none = drawn == INVALID
     part["tokens"][places] = drawn
     part["context"][places] = np.where(none, 0, below(context, drawn, V))
-    part["worth"][places] = np.where(none, 0, part["worth"][places])
+    part["score"][places] = np.where(none, 0, part["score"][places])
     part["chance"] *= np.tile(chances, len(chosen))
     parts.append(part)
   return {

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tv_jax.certify import words
-from tv_jax.certify.cases import World, path_of
+from tv_jax.certify.outcome import Outcome
+from tv_jax.certify.worlds import World, path_of
 from tv_jax.tree import Adaptive, Tree
 
 LEGEND = """\
@@ -46,11 +47,8 @@ class Failure(NamedTuple):
     faults: Breaches of the contract, in words.
     law_broken: Whether the output's distribution is wrong; None: not known.
     proposal_wrong: Whether the proposal is wrong, so that no rule was run.
-    world: None, like all fields below, if no distribution is known.
-    contexts: [U] contexts that are drafted.
-    law: [U, V] probability that the output begins with a context and a token.
-    target: [U, V] the same under the target.
-    nodes: [N] whether a node was offered with a threshold above 0.
+    world: None, like `outcome`, if no distribution is known.
+    outcome: The rule's output in this world.
   """
 
   tree: Tree | Adaptive
@@ -58,47 +56,36 @@ class Failure(NamedTuple):
   law_broken: bool | None = None
   proposal_wrong: bool = False
   world: World | None = None
-  contexts: np.ndarray | None = None
-  law: np.ndarray | None = None
-  target: np.ndarray | None = None
-  nodes: np.ndarray | None = None
+  outcome: Outcome | None = None
 
   @property
   def contract_broken(self) -> bool:
-    """Returns whether the rule breaks its contract."""
+    """Whether the rule breaks its contract."""
     return bool(self.faults) and not self.proposal_wrong
 
   @property
   def distance(self) -> float:
     """Total variation of the output from the target; 0 if it is not known."""
-    if self.law is None or self.target is None:
-      return 0.0
-    return 0.5 * float(abs(self.law - self.target).sum())
+    return self.outcome.distance if self.outcome else 0.0
 
   @property
   def verdict(self) -> str:
-    """Returns the verdict, in capitals."""
+    """The verdict, in capitals."""
     if self.proposal_wrong:
       return "NOT RUN (wrong proposal)"
     if self.law_broken:
       return "NOT LOSSLESS" + ", CONTRACT BROKEN" * bool(self.faults)
-    if self.law_broken is None:
-      return "CONTRACT BROKEN (law not known)"
-    return "CONTRACT BROKEN (law intact)"
+    known = "law not known" if self.law_broken is None else "law intact"
+    return f"CONTRACT BROKEN ({known})"
 
   def __repr__(self) -> str:
     """Shows the tree, the world, all faults, and the worst prefix."""
-    tree, world = self.tree, self.world
+    tree, world, outcome = self.tree, self.world, self.outcome
     where = repr(tree)
     if isinstance(tree, Tree):
       where = f"tree {list(tree.parents)} (parents)"
     faults = [f"  fault: {fault}" for fault in self.faults]
-    if (
-      world is None
-      or self.law is None
-      or self.target is None
-      or self.contexts is None
-    ):
+    if not (world and outcome):
       return "\n".join([where, *faults])
     V, law = world.p.shape[1], "the target's"
     if self.law_broken:
@@ -109,18 +96,17 @@ class Failure(NamedTuple):
       *faults,
       f"  the output's law is {law}",
     ]
-    row, token = np.unravel_index(
-      np.abs(self.law - self.target).argmax(), self.law.shape
-    )
-    worst = *path_of(self.contexts[row], V), int(token)
-    few = len(self.contexts) <= 13
-    for context in self.contexts.tolist():
+    errors = np.abs(outcome.law - outcome.target)
+    row, token = np.unravel_index(errors.argmax(), errors.shape)
+    worst = *path_of(outcome.contexts[row], V), int(token)
+    few = len(outcome.contexts) <= 13
+    for context in outcome.contexts.tolist():
       path = path_of(context, V)
       if few or path == worst[: len(path)]:
         at = context % len(world.p)
         lines.append(words.laws(path, world.p[at], world.q[at]))
     if self.law_broken:
-      chances = self.law[row, token], self.target[row, token]
+      chances = outcome.law[row, token], outcome.target[row, token]
       lines.append(words.begins(worst, *chances))
     return "\n".join(lines)
 
@@ -132,8 +118,8 @@ class Check(NamedTuple):
     method: How the output's distribution was computed.
     vocabulary: Number of tokens.
     cases: Number of worlds that were enumerated.
+    whole: Whether all drafts of a world were, not drafts of few tokens alone.
     distance: Largest total variation from the target in these worlds.
-    allowed: Total variation that counts as rounding.
     length: Expected tokens of a cycle, mean over worlds.
     failure: None if no fault was found.
   """
@@ -141,8 +127,8 @@ class Check(NamedTuple):
   method: str
   vocabulary: int
   cases: int = 0
+  whole: bool = True
   distance: float = np.nan
-  allowed: float = np.nan
   length: float = np.nan
   failure: Failure | None = None
 
@@ -170,7 +156,7 @@ class ProposalCheck(NamedTuple):
 
   @property
   def sound(self) -> bool:
-    """Returns whether no fault was found."""
+    """Whether no fault was found."""
     return not self.faults
 
   def __repr__(self) -> str:

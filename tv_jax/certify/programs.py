@@ -8,38 +8,31 @@ the target's law on all prefixes. `assert_lossless` is a certificate for tests.
 from __future__ import annotations
 
 import collections
-import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
 from tv_jax import proposals
-from tv_jax import tree as tree_lib
-from tv_jax.certify import cases, words
+from tv_jax.certify import trials, words, worlds
 from tv_jax.certify.contracts import (
   CONTEXT,
   FLOAT32,
-  Laws,
   OnChainsError,
   Settings,
   as_cycle,
-  fixed_tree,
   is_cycle,
 )
 from tv_jax.certify.dice import ExploreError, Law, explore
-from tv_jax.proposals import WITH_REPLACEMENT, WITHOUT_REPLACEMENT
+from tv_jax.certify.trials import Laws, Trial
+from tv_jax.proposals import WITHOUT_REPLACEMENT
 
-# The value of `--trees` that asks for several chains.
-CHAINS = "chain"
-# The largest families in the trees of papers, as (level, siblings).
-_FAMILIES = ((2, 3), (3, 3), (4, 3), (5, 2))
 _OPTIONAL_SECONDS = 10.0  # time limit of an optional case
 _VERDICTS = ("LOSSLESS", "UNDECIDED", "NOT LOSSLESS")
 _BUT_FOR = ", but for a coin that is exactly 0"
 
 
-class Failure(NamedTuple):
+class WrongPrefix(NamedTuple):
   """A prefix whose probability differs from the target's."""
 
   prefix: tuple[int, ...]  # the shortest; among several, the largest excess
@@ -53,7 +46,7 @@ class Case(NamedTuple):
   laws: tuple[Laws, Laws]  # the target's and the draft's
   law: Law  # the output's
   distance: float  # total variation, see `compare`
-  failure: Failure | None
+  failure: WrongPrefix | None
   closed: tuple[int, ...] = ()  # a forbidden prefix, see `_closed`
 
   def verdict(self, settings: Settings) -> str:
@@ -169,7 +162,7 @@ def certify(program: Callable, settings: Settings | None = None) -> Certificate:
   except ExploreError as error:
     if settings.tree or not isinstance(error.__cause__, OnChainsError):
       raise
-  certificate = _certify(program, cycle, settings._replace(tree=CHAINS))
+  certificate = _certify(program, cycle, settings._replace(tree=trials.CHAINS))
   certificate.notes.append(
     "  on chains alone (--trees=chain): on trees it returns paths of a chain;"
     " if it is meant for trees, it is wrong"
@@ -178,11 +171,11 @@ def certify(program: Callable, settings: Settings | None = None) -> Certificate:
 
 
 def _certify(program, cycle: bool, settings: Settings) -> Certificate:
-  worlds, tried, left_out = _worlds(cycle, settings), [], 0
+  every, tried, left_out = trials.plan(cycle, settings), [], 0
   end = time.process_time() + settings.limit
-  for number, world in enumerate(worlds):
-    case = _case(program, world, number)
-    if world.optional and case.verdict(settings) == "UNDECIDED":
+  for number, trial in enumerate(every):
+    case = _case(program, trial, number, settings)
+    if trial.optional and case.verdict(settings) == "UNDECIDED":
       left_out += 1
       continue
     tried.append(case)
@@ -191,27 +184,27 @@ def _certify(program, cycle: bool, settings: Settings) -> Certificate:
     if failed or time.process_time() > end:
       break
   found = [case for case in tried if case.failure or case.closed]
-  if found and worlds[0].V > 2:
-    found += _smaller(program, world, end)
+  if found and every[0].V > 2:
+    found += _smaller(program, trial, settings, end)
   failing = [case for case in found if case.failure]
   clear = max((case.distance for case in failing), default=0) / 10
   smallest = _smallest(case for case in failing if case.distance >= clear)
   closed = _smallest(case for case in found if case.closed)
-  notes = [] if cycle else [f"  {_told(worlds)} {settings.proposal}"]
+  notes = [] if cycle else [f"  {trials.told(every)} {settings.proposal}"]
   if left_out:
     notes.append(
       f"  left out: {left_out} cases of 64 tokens, too many paths; a cut to the"
       " 50 likeliest may not show"
     )
-  asked = len(worlds) - left_out
+  asked = len(every) - left_out
   if not smallest and len(tried) < asked:
     notes.append(
       f"  time was up after {len(tried)} of {asked} cases; the first"
-      f" {len(cases.KINDS)} have each kind of laws"
+      f" {len(worlds.KINDS)} have each kind of laws"
     )
   verdicts = {case.verdict(settings) for case in tried}
   # A slow program was not tried on every kind of laws.
-  if len(tried) < sum(world.needed for world in worlds):
+  if len(tried) < sum(trial.needed for trial in every):
     verdicts.add("UNDECIDED")
   if settings.strict and closed:
     verdicts.add("NOT LOSSLESS")
@@ -226,115 +219,19 @@ def _smallest(cases: Iterable[Case]) -> Case | None:
   )
 
 
-def _told(worlds: Sequence[_World]) -> str:
-  """Describes the trees of all cases."""
-  trees = [fixed_tree(world.settings) for world in worlds]
-  depth = max(tree.max_depth for tree in trees)
-  siblings = max(tree.max_children for tree in trees)
-  return f"trees to depth {depth} and to {siblings} siblings, drawn"
-
-
-class _World(NamedTuple):
-  """The laws and the tree of a case."""
-
-  settings: Settings
-  V: int
-  kind: str
-  widest: int  # the largest number of siblings
-  # The maximum number of tokens with a positive probability, see `Laws`.
-  draft: Sequence[int] = ()
-  target: Sequence[int] = ()
-  needed: bool = False  # without this case no program is LOSSLESS
-  optional: bool = False  # left out if it takes too long
-
-
-def _worlds(cycle: bool, settings: Settings) -> list[_World]:
-  """Returns all cases.
-
-  The last sibling always has a choice; without a choice it would hide faults.
-  """
-  names = [*itertools.islice(itertools.cycle(cases.KINDS), settings.cases)]
-  first, rest = names[: len(cases.KINDS)], names[len(cases.KINDS) :]
-
-  def of(tree, V, names, **more):
-    with_tree = settings._replace(tree=tree)
-    widest = 1 if cycle else fixed_tree(with_tree).max_children
-    V = V or (3 if widest < 3 else widest + 2)
-    if widest >= V:
-      raise ValueError(
-        f"of {widest} siblings the last may have no choice among {V}"
-        f" tokens, so that no fault there shows: give {widest + 1} or more"
-      )
-    return [_World(with_tree, V, name, widest, **more) for name in names]
-
-  chains = settings.tree == CHAINS
-  if settings.vocabulary or (settings.tree and not chains):
-    tree = settings.tree if not chains else "chain:2"
-    asked = tree, settings.vocabulary
-    return of(*asked, first, needed=True) + of(*asked, rest)
-  small = "chain:2" if chains else "kary:2x2"
-  if chains or cycle:
-    wide = of("chain:2", 5, first[:4], needed=True, draft=(5, 1))
-  else:
-    wide = _families(of, settings)
-  # Few drafts: with all coins drawn at once, each has 2^5 outcomes.
-  deep = [] if cycle else of("chain:5", 4, ["smooth"] * 2)
-  supports = (2, 1, 2, 1, 2), (1, 2, 1, 2, 1)
-  long = of("chain:1", 64, ["smooth"], optional=True)[0]
-  return [
-    *of(small, 3, first, needed=True),
-    *wide,
-    *(
-      world._replace(needed=True, draft=draft)
-      for world, draft in zip(deep, supports, strict=False)
-    ),
-    # With 64 tokens, either the draft or the target has few possible tokens.
-    long._replace(draft=(2, 1)),
-    long._replace(draft=(long.V, 1), target=(2,)),
-    *of(small, 3, rest),
-  ]
-
-
-def _families(of: Callable, settings: Settings) -> list[_World]:
-  """Returns cases for every depth and number of siblings of a usual tree.
-
-  Each tree is large at a single place. Elsewhere few tokens can be drafted, so
-  that few drafts are enumerated.
-  """
-
-  def support(siblings):
-    replaced = proposals.resolve(settings.proposal) == WITH_REPLACEMENT
-    return min(siblings + 1, 3) if replaced else siblings + 1
-
-  def made(tree, **more):
-    worlds = of(tree, 5, ["smooth"] * 2, needed=True, **more)
-    return [world._replace(widest=1) for world in worlds]
-
-  worlds = made("branching:4", draft=(support(4),), target=(5, 2))
-  for level, siblings in _FAMILIES:
-    tree = [*range(-1, level - 1), *[level - 1] * siblings]
-    draft = (*[1] * (level - 1), support(siblings))
-    worlds += made(
-      tree_lib.from_parents(tree), draft=draft, target=(*[5] * level, 2)
-    )
-  # A chain below the last of four siblings; a chain where each node has one.
-  late = tree_lib.from_parents([-1, 0, 0, 0, 0, 4, 5, 6, 7])
-  spine = tree_lib.from_parents([-1, *(i - i % 2 for i in range(10))])
-  worlds += made(late, draft=(4, 1), target=(5, 3))
-  return worlds + made(spine, draft=(2,), target=(3,))
-
-
-def _case(program: Callable, world: _World, number: int) -> Case:
-  settings, V = world.settings, world.V
-  made_of = world.kind, V, (settings.seed, number, V)
-  p = Laws(*made_of, 0, most=world.target)
-  q = Laws(*made_of, 1, world.widest, world.draft)
-  cycle = as_cycle(program, settings)
+def _case(
+  program: Callable, trial: Trial, number: int, settings: Settings
+) -> Case:
+  V = trial.V
+  made_of = trial.kind, V, (settings.seed, number, V)
+  p = Laws(*made_of, 0, most=trial.target)
+  q = Laws(*made_of, 1, trial.least, trial.draft)
+  cycle = as_cycle(program, settings._replace(tree=trial.tree))
   try:
     law = explore(
       lambda rng: _tokens(cycle(p, q, CONTEXT, rng), V),
       budget=settings.budget,
-      seconds=_OPTIONAL_SECONDS if world.optional else settings.limit,
+      seconds=_OPTIONAL_SECONDS if trial.optional else settings.limit,
     )
   except ExploreError as error:
     if V == 3:
@@ -344,14 +241,16 @@ def _case(program: Callable, world: _World, number: int) -> Case:
   return Case((p, q), law, distance, failure, _closed(law, p))
 
 
-def _smaller(program, world: _World, end: float) -> Iterator[Case]:
+def _smaller(
+  program, trial: Trial, settings: Settings, end: float
+) -> Iterator[Case]:
   """Yields failing cases with two tokens and simple fractions."""
-  grid = _World(world.settings, 2, "grid", world.widest)
-  for number in range(8 if world.widest <= 2 else 0):
+  grid = Trial(trial.tree, 2, "grid", trial.least)
+  for number in range(8 if trial.least <= 2 else 0):
     if time.process_time() > end:
       return
     try:
-      case = _case(program, grid, number)
+      case = _case(program, grid, number, settings)
     except ExploreError:  # the program may need more tokens
       return
     if case.failure or case.closed:
@@ -373,7 +272,7 @@ def _tokens(output, V: int) -> tuple[int, ...]:
 
 def compare(
   law: Law, p: Laws, tolerance: float
-) -> tuple[float, Failure | None]:
+) -> tuple[float, WrongPrefix | None]:
   """Compares the law of a cycle's output with the target's.
 
   Returns:
@@ -386,7 +285,7 @@ def compare(
     distance = float(sum(map(abs, excess.values())) / 2)
     if failure is None and distance - missing - law.blur > tolerance:
       prefix = max(excess, key=lambda x: (excess[x], [-t for t in x]))
-      failure = Failure(prefix, *map(float, chances[prefix]))
+      failure = WrongPrefix(prefix, *map(float, chances[prefix]))
   return distance - missing if failure else distance + missing, failure
 
 

@@ -26,7 +26,7 @@ import jax
 import numpy as np
 from scipy import special
 
-from tv_jax.certify import cases, compiling, drafts, exact, words
+from tv_jax.certify import compiling, drafts, outcome, words, worlds
 from tv_jax.certify.findings import ProposalCheck, Settings
 from tv_jax.edge import names
 from tv_jax.engine import contract
@@ -117,7 +117,7 @@ def _plan(settings, widths) -> list[tuple[int, np.ndarray, int]]:
 
 def _laws(settings, V) -> np.ndarray:
   """Returns draft laws [L, V]: random, uniform, one-hot and rising."""
-  drawn = cases.generate(settings.seed, settings.cases, V, 1)
+  drawn = worlds.generate(settings.seed, settings.cases, V, 1)
   rising = np.arange(V) / np.arange(V).sum()
   laws = [*(case.q[0] for case in drawn), np.full(V, 1 / V), np.eye(V)[V - 1]]
   return np.stack([*laws, rising]).astype(settings.dtype)
@@ -131,6 +131,7 @@ def _family(proposal: Proposal, q: np.ndarray, k: int) -> _Family | None:
   """
   q = q.astype(float)
   q.setflags(write=False)
+  steps = {}
 
   def following(drawn):
     step = np.asarray(proposal.following(q, drawn, k))
@@ -142,12 +143,17 @@ def _family(proposal: Proposal, q: np.ndarray, k: int) -> _Family | None:
       raise ValueError(
         f"{what} is {words.row(step)}: no law, and not all zeros"
       )
-    return step.astype(float)
+    steps[drawn] = step.astype(float)
+    return steps[drawn]
 
   ways = drafts.siblings(following, k, _WAYS)
   if ways is None:
     return None
-  return _Family(q, k, ways.tokens, ways.chance, np.array(ways.laws))
+  every = [
+    [steps[tuple(drawn[:j])] for j in range(k)]
+    for drawn in ways.tokens.tolist()
+  ]
+  return _Family(q, k, *ways, np.array(every))
 
 
 def _faults(
@@ -156,6 +162,7 @@ def _faults(
   """Yields the faults of families from laws [L, V], with `count` draws each."""
   for family in families:
     yield from _wrong_laws(proposal, family, settings.dtype, seen)
+    yield from _wrong_fields(proposal, family)
   drawn = _draw(proposal, laws, families[0].k, count, settings.seed)
   for family, tokens in zip(families, drawn, strict=True):
     yield from _wrong_draws(family, tokens)
@@ -164,7 +171,7 @@ def _faults(
 def _wrong_laws(
   proposal: Proposal, family: _Family, dtype, seen: list
 ) -> Iterator[str]:
-  """Yields the faults of `laws` and the fields; adds errors of laws to `seen`.
+  """Yields the faults of `laws`; adds its errors to `seen`.
 
   Only the first fault counts: each check assumes that earlier checks passed.
   """
@@ -185,7 +192,7 @@ def _wrong_laws(
     drawn = (family.tokens != INVALID)[..., None]
     error = np.where(drawn, error, 0).max(axis=-1)
     seen.append(float(error.max()))
-    if error.max() > exact.tolerance(dtype):
+    if error.max() > outcome.tolerance(dtype):
       row, j = np.unravel_index(error.argmax(), error.shape)
       padded = f", padded by {width - k} absent siblings"
       yield (
@@ -200,22 +207,26 @@ def _wrong_laws(
         f"rest_from={proposal.rest_from}, but laws of the first {unread}"
         " siblings change with rest"
       )
-  at = f"{k} siblings from q = {q}"
+
+
+def _wrong_fields(proposal: Proposal, family: _Family) -> Iterator[str]:
+  """Yields the fields that are not true of the siblings."""
+  k, q = family.k, family.q
+  at = f"{k} siblings from q = {words.row(q)}"
   if proposal.distinct:
     for drawn in family.tokens:
-      held = drawn[drawn != INVALID]
-      if len({*held.tolist()}) < len(held):
+      held = drawn[drawn != INVALID].tolist()
+      if len({*held}) < len(held):
         yield f"distinct=True, but {at} can be {words.siblings(drawn)}"
   if proposal.nested and k > 1:
-    fewer = _family(proposal, family.q, k - 1)
+    fewer = _family(proposal, q, k - 1)
     if difference := _difference(family.table(k - 1), fewer):
       yield (
         f"nested=True, but the first {k - 1} of {at} are not drawn as"
         f" {k - 1} are: {difference}"
       )
   if proposal.ranks:
-    squared = family.q**2 / (family.q**2).sum()
-    other = _family(proposal, squared, k)
+    other = _family(proposal, q**2 / (q**2).sum(), k)
     if difference := _difference(family.table(), other):
       yield (
         f"ranks=True, but {at} are drawn otherwise where q is squared, which"

@@ -17,6 +17,7 @@ Axes: P prompts, V vocabulary, K tokens of a sequence, S samples.
 
 from __future__ import annotations
 
+import collections
 import itertools
 import math
 from collections.abc import Sequence
@@ -161,12 +162,11 @@ def wealth(law: np.ndarray, which, codes) -> np.ndarray:
 
 def _earlier(labels: np.ndarray) -> np.ndarray:
   """Returns the number of earlier equal labels, for each label."""
-  order = np.argsort(labels, kind="stable")
-  starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
-  sizes = np.diff(starts, append=len(labels))
-  result = np.empty_like(order)
-  result[order] = np.arange(len(labels)) - np.repeat(starts, sizes)
-  return result
+  seen, earlier = collections.Counter(), []
+  for label in labels.tolist():
+    earlier.append(seen[label])
+    seen[label] += 1
+  return np.array(earlier)
 
 
 def upper_bound(

@@ -30,12 +30,7 @@ def row(law) -> str:
   if len(law) > 8:
     some = np.flatnonzero(law)
     return "{" + ", ".join(f"{name(t)}: {law[t]:.6g}" for t in some) + "}"
-  return numbers(law)
-
-
-def numbers(values) -> str:
-  """Writes numbers in a row."""
-  return "[" + " ".join(f"{x:.6g}" for x in values) + "]"
+  return "[" + " ".join(f"{x:.6g}" for x in law) + "]"
 
 
 def paths(V: int, length: int, worst) -> Iterator[tuple[int, ...]]:
@@ -56,14 +51,4 @@ def begins(path, chance: float, wanted: float) -> str:
   return (
     f"  the output begins {word(path)} with probability {chance:.9g}, under the"
     f" target {wanted:.9g}: {chance - wanted:+.2g}"
-  )
-
-
-def table(rows) -> str:
-  """Writes rows of texts in columns; the first row is the heading."""
-  rows = [*map(tuple, rows)]
-  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-  rows.insert(1, tuple("-" * width for width in widths))
-  return "\n".join(
-    "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows
   )

@@ -16,8 +16,8 @@ import numpy as np
 
 from tv_jax import probs
 from tv_jax.certify import samples
-from tv_jax.certify.engine import cases, passes
-from tv_jax.certify.engine.cases import LENGTH, PROMPTS, EngineCase
+from tv_jax.certify.engine import passes, tiny_pairs
+from tv_jax.certify.engine.tiny_pairs import LENGTH, PROMPTS, EngineCase
 from tv_jax.models import decoder
 from tv_jax.tree import Tree
 
@@ -43,7 +43,7 @@ def drift(case: EngineCase, rows: int = 4, seed: int = 0) -> float:
   Runs the engine cycle by cycle. For each node it recomputes the target's and
   the draft's distribution from the text that ends at the node.
   """
-  batch, prompts = case.batch(rows, seed), cases.prompts(rows)
+  batch, prompts = case.batch(rows, seed), tiny_pairs.prompts(rows)
   batch.insert(prompts, 0)
   texts = [[*prompt.tokens] for prompt in prompts]
   tree, worst = case.config.tree, 0.0
@@ -88,7 +88,7 @@ def _anew(case, text, tokens, paths, *, alone):
     alone: Whether the prompt had a single token. An EAGLE head then reads a
       first pair of that token and a feature of zeros.
   """
-  target, draft = cases.models(case.pair.draft_kind)
+  target, draft = tiny_pairs.models(case.pair.draft_kind)
   tree, last = case.config.tree, len(text) - 1
   depth, inner = tree.depth, tree.inner
   texts = np.zeros((len(tokens), _WIDTH), np.int32)

@@ -20,7 +20,6 @@ compared coin at random on its side of its threshold, and the other coins at
 random. Neither may change the decision.
 """
 
-import functools
 import itertools
 from collections.abc import Callable
 from typing import NamedTuple, cast
@@ -28,10 +27,9 @@ from typing import NamedTuple, cast
 import jax
 import numpy as np
 
-from tv_jax.certify import cases, compiling
+from tv_jax.certify import compiling, worlds
 from tv_jax.certify import drafts as drafts_lib
-from tv_jax.certify.cases import World
-from tv_jax.certify.drafts import Drafts
+from tv_jax.certify.worlds import World
 from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import ROOT, Adaptive, Tree
 from tv_jax.verifiers import NOT_OFFERED, Shape, Verifier
@@ -87,7 +85,12 @@ class Decided(NamedTuple):
   closed: np.ndarray  # [O, E]
 
 
-def coins_of(tree: Tree | Adaptive, dtype: type) -> np.ndarray:
+def count_patterns(tree: Tree | Adaptive) -> int:
+  """Returns how many patterns of coins are tried on a tree."""
+  return 2 ** (len(tree) - 1) if _all_patterns(tree) else len(tree)
+
+
+def _patterns(tree: Tree | Adaptive, dtype: type) -> np.ndarray:
   """Returns the patterns of coins [E, N] that are tried on a tree."""
   high = np.nextafter(dtype(1), dtype(0))
   if _all_patterns(tree):
@@ -103,18 +106,18 @@ def _all_patterns(tree):
   return isinstance(tree, Adaptive) or len(tree) <= _SMALL
 
 
-def make_decider(
+def compile_rule(
   verifier: Verifier,
   proposal: Proposal,
   tree: Tree | Adaptive,
   dtype: type,
   V: int,
-) -> Callable[..., Decided]:
-  """Compiles a rule as a function of a world and drafts; probes `accept`."""
-  patterns = coins_of(tree, dtype)
-  outcomes = drafts_lib.count_outcomes(tree, proposal, V)
-  outcomes = outcomes if _all_patterns(tree) else min(outcomes, _FEW)
-  chunk = max(1, int(min(outcomes, _BATCH // len(patterns))))
+) -> Callable[[World], Outcome]:
+  """Compiles a rule as a function of a world; it tries all drafts."""
+  patterns = _patterns(tree, dtype)
+  count = drafts_lib.count_outcomes(tree, proposal, V)
+  count = count if _all_patterns(tree) else min(count, _FEW)
+  chunk = max(1, int(min(count, _BATCH // len(patterns))))
 
   def decide(topology, tokens, q, p, eta):
     draft = cast(Shape, topology or tree), proposal, tokens, q, p
@@ -124,10 +127,11 @@ def make_decider(
 
   compiled = compiling.jit(jax.vmap(decide))
 
-  def run(world: World, drafts: Drafts) -> Decided:
+  def run(world: World) -> Outcome:
     p, q = (rows.astype(dtype) for rows in (world.p, world.q))
-    shape = len(drafts.tokens), *patterns.shape
-    coins = np.broadcast_to(patterns, shape)
+    drafts = drafts_lib.enumerate_drafts(tree, proposal, q.astype(float))
+    assert drafts is not None
+    coins = np.broadcast_to(patterns, (len(drafts.tokens), *patterns.shape))
 
     def on_drafts(topology, tokens, rows, eta):
       draft = topology, tokens, q[rows], p[rows]
@@ -146,36 +150,10 @@ def make_decider(
       )
 
     every = drafts.topology, drafts.tokens, drafts.context % len(p), coins
-    return compiling.in_pieces(on_drafts, chunk, *every)
+    decided = compiling.in_pieces(on_drafts, chunk, *every)
+    return _judge(tree, drafts, decided, patterns == 0, p.astype(float))
 
   return run
-
-
-def make_runner(
-  verifier: Verifier,
-  proposal: Proposal,
-  tree: Tree | Adaptive,
-  dtype: type,
-  V: int,
-) -> Callable[[World], Outcome]:
-  """Compiles a rule as a function of a world that enumerates all drafts."""
-  decide = make_decider(verifier, proposal, tree, dtype, V)
-  return functools.partial(run, decide, tree, proposal, dtype)
-
-
-def run(
-  decide: Callable[..., Decided],
-  tree: Tree | Adaptive,
-  proposal: Proposal,
-  dtype: type,
-  world: World,
-) -> Outcome:
-  """Runs a rule, compiled by `make_decider`, on all drafts of a world."""
-  p, q = (rows.astype(dtype).astype(float) for rows in (world.p, world.q))
-  drafts = drafts_lib.enumerate_drafts(tree, proposal, q)
-  assert drafts is not None
-  low = coins_of(tree, dtype) == 0
-  return _judge(tree, drafts, decide(world, drafts), low, p)
 
 
 def _at_the_edge(eta, accept):
@@ -210,7 +188,7 @@ def _same(first, second):
   return np.logical_and.reduce(same)
 
 
-def weights_of(accept: np.ndarray, low: np.ndarray) -> np.ndarray:
+def _weights(accept: np.ndarray, low: np.ndarray) -> np.ndarray:
   """Returns weights [O, E]: a path's probability over its number of patterns.
 
   Args:
@@ -233,50 +211,53 @@ def _judge(tree, drafts, decided, low, p) -> Outcome:
     array.astype(float) for array in (decided.residual, decided.accept)
   )
   offered = accept != NOT_OFFERED
-  weight = weights_of(accept, low)
+  weight = _weights(accept, low)
   live, sums = weight > 0, weight.sum(axis=1)
   odd = np.isnan(accept) | (offered & ((accept < 0) | (accept > 1)))
-  node = np.clip(decided.node, 0, len(tree) - 1)
   worst = sums[abs(sums - 1).argmax()]
   off = not odd.any() and abs(worst - 1) > tolerance(np.float64)
   every_pattern = _all_patterns(tree)
-  lies = {
-    "accept holds what is no probability": odd,
-    "node is not a node of the tree": live & (node != decided.node),
-    "accept lies: a coin moved to its edge changes the decision": live
-    & ~decided.honest,
-    "accept hides something: more than its thresholds decides": live
-    & ~decided.closed,
-    f"accept contradicts itself: a draft's paths have chance {worst:.6g}": (
-      off and every_pattern
-    ),
-  }
+  node = np.clip(decided.node, 0, len(tree) - 1)
+  at_node = np.take_along_axis(accept, node[..., None], axis=-1)[..., 0]
+  invalid = np.take_along_axis(drafts.tokens, node, axis=1) == INVALID
+  is_law = (abs(residual.sum(axis=-1) - 1) < 1e-3) & (residual >= 0).all(
+    axis=-1
+  )
   outcome = np.arange(len(node))[:, None]
   nodes = np.zeros(drafts.tokens.shape)
   np.add.at(nodes, (outcome, node), weight)
   stop = nodes if decided.stop is None else decided.stop
   gap = np.nan_to_num(abs(stop - nodes), nan=1.0).max()
-  tokens = np.take_along_axis(drafts.tokens, node, axis=1)
-  faults = {
-    "a node is accepted with threshold 0": accepted_at_zero(node, accept),
-    "a node that could not be drawn (INVALID) is accepted": live
-    & (tokens == INVALID),
-    "residual is no law": live & improper(residual),
+  lies = {
+    "accept holds what is no probability": odd,
+    "node is not a node of the tree": live & (node != decided.node),
+    "accept lies: a coin moved to its edge changes the decision": (
+      live & ~decided.honest
+    ),
+    "accept hides something: more than its thresholds decides": (
+      live & ~decided.closed
+    ),
+    f"accept contradicts itself: a draft's paths have chance {worst:.6g}": (
+      off and every_pattern
+    ),
+  }
+  faults = lies | {
+    "a node is accepted with threshold 0": (node != ROOT) & (at_node == 0),
+    "a node that could not be drawn (INVALID) is accepted": live & invalid,
+    "residual is no law": live & ~is_law,
     "fault is raised on sound laws": live & decided.fault,
     "the tree's policy gives a NaN": drafts.fault,
     f"stop_law differs from the decisions by {gap:.1e}": (
       gap > tolerance(decided.accept.dtype)
     ),
   }
-  weight = weight * drafts.chance[:, None] * (tokens != INVALID)
+  weight = weight * drafts.chance[:, None] * ~invalid
   context = drafts.context[outcome, node]
-  law = _output(drafts.context, context, weight, residual, p)
-  some = (offered & (accept > 0) & live[..., None]).any(axis=(0, 1))
   return Outcome(
-    *law,
+    *_output(drafts.context, context, weight, residual, p),
     length=float((drafts.chance @ nodes) @ (tree.depth + 1.0)),
-    faults=tuple(x for x, wrong in (lies | faults).items() if np.any(wrong)),
-    nodes=some,
+    faults=tuple(fault for fault, wrong in faults.items() if np.any(wrong)),
+    nodes=(offered & (accept > 0) & live[..., None]).any(axis=(0, 1)),
     idle=drafts.topology is not None and (drafts.tokens[:, 1:] < 0).all(),
     believed=not any(map(np.any, lies.values())),
     complete=every_pattern or not off,
@@ -298,7 +279,7 @@ def _output(drafted, context, weight, residual, p):
   begun = np.zeros(p.shape)  # the cycle ends with this context and token
   place = np.searchsorted(contexts, context)
   np.add.at(begun, place, weight[..., None] * residual)
-  below = cases.below(contexts[:, None], np.arange(V), V)
+  below = worlds.below(contexts[:, None], np.arange(V), V)
   inner = np.isin(below, contexts)
   ours, target = np.zeros(len(contexts)), np.ones(len(contexts))
   for i, child in enumerate(contexts.tolist()[1:], 1):
@@ -309,18 +290,6 @@ def _output(drafted, context, weight, residual, p):
     target[i] = target[parent] * p[parent, token]
   ours, target = ours[:, None] * p + begun, target[:, None] * p
   return contexts, np.where(inner, 0, ours), np.where(inner, 0, target)
-
-
-def accepted_at_zero(node: np.ndarray, accept: np.ndarray) -> np.ndarray:
-  """Returns where [O, E] the accepted node has threshold 0."""
-  at_node = np.take_along_axis(accept, node[..., None], -1)[..., 0]
-  return (node != ROOT) & (at_node == 0)
-
-
-def improper(residual: np.ndarray) -> np.ndarray:
-  """Returns which rows [.., V] are not distributions."""
-  error = np.abs(residual.sum(axis=-1) - 1)
-  return ~(error < 1e-3) | ~(residual >= 0).all(axis=-1)
 
 
 def tolerance(dtype) -> float:
