@@ -9,11 +9,9 @@ import functools
 
 import jax.numpy as jnp
 
-from tv_jax.proposals import INVALID, PROPOSALS
+from tv_jax.proposals import INVALID
 from tv_jax.tree import NO_CHILD, ROOT
 from tv_jax.verifiers import NOT_OFFERED, VERIFIERS, Decision
-
-_NAMES = {id(proposal): name for name, proposal in PROPOSALS.items()}
 
 
 def _law(name, q, tokens, j, k):
@@ -34,7 +32,7 @@ def _law(name, q, tokens, j, k):
 
 
 def plain(tree, proposal, tokens, q, p, eta, *, fault=None):
-  name = _NAMES[id(proposal)]
+  name = proposal.name
   if fault == "zeroed with replacement" and name == "with_replacement":
     name = "without_replacement"
   if fault == "not zeroed without" and name == "without_replacement":

@@ -132,5 +132,5 @@ def test_how_siblings_are_drawn_is_asked_and_said():
 
 def test_a_last_sibling_of_a_program_has_a_choice_too():
   few = Settings(tree="branching:3", vocabulary=3)
-  with pytest.raises(ValueError, match=r"no choice among 3.*give 4 or more"):
+  with pytest.raises(ValueError, match=r"no choice among 3.*give 4 tokens"):
     programs.certify(verify, few)

@@ -49,13 +49,7 @@ def check_size(
   proposal: Proposal, tree: Tree | Adaptive, settings: Settings
 ) -> None:
   """Refuses too few tokens, and an adaptive tree too large to enumerate."""
-  V, most = settings.tokens(tree), tree.max_children
-  if most >= V:
-    raise ValueError(
-      f"of {most} siblings the last may have no choice among {V} tokens, so"
-      f" that no fault there shows: give {most + 1} tokens or more"
-    )
-  if worlds.num_contexts(V, tree.max_depth + 1) >= 2**63:
+  if worlds.num_contexts(settings.tokens(tree), tree.max_depth + 1) >= 2**63:
     raise ValueError(f"{tree!r} is too deep to certify: give a smaller tree")
   if isinstance(tree, Adaptive) and not enumerable(tree, proposal, settings):
     raise ValueError(

@@ -1,21 +1,15 @@
-"""The certificate's settings, its results, and the printed table."""
+"""The certificate's settings and results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from tv_jax.certify import words
+from tv_jax.certify import words, worlds
 from tv_jax.certify.outcome import Outcome
-from tv_jax.certify.worlds import World, path_of
+from tv_jax.certify.worlds import World
 from tv_jax.tree import Adaptive, Tree
-
-LEGEND = """\
-exact: all drafts, or on a large tree all drafts of a q with few tokens.
-largest error: total variation of the output's first depth + 1 tokens; length:
-  expected tokens of a cycle. docs/new-verifier.md explains the verdicts."""
 
 
 class Settings(NamedTuple):
@@ -34,9 +28,8 @@ class Settings(NamedTuple):
   seed: int = 0
 
   def tokens(self, tree: Tree | Adaptive) -> int:
-    """Returns V; a last sibling without a choice would hide faults."""
-    widest = tree.max_children
-    return self.vocabulary or (3 if widest < 3 else widest + 2)
+    """Returns V."""
+    return worlds.tokens_for(tree.max_children, self.vocabulary)
 
 
 class Failure(NamedTuple):
@@ -98,10 +91,10 @@ class Failure(NamedTuple):
     ]
     errors = np.abs(outcome.law - outcome.target)
     row, token = np.unravel_index(errors.argmax(), errors.shape)
-    worst = *path_of(outcome.contexts[row], V), int(token)
+    worst = *worlds.path_of(outcome.contexts[row], V), int(token)
     few = len(outcome.contexts) <= 13
     for context in outcome.contexts.tolist():
-      path = path_of(context, V)
+      path = worlds.path_of(context, V)
       if few or path == worst[: len(path)]:
         at = context % len(world.p)
         lines.append(words.laws(path, world.p[at], world.q[at]))
@@ -146,6 +139,17 @@ class Check(NamedTuple):
       return "LOSSLESS"
     return "UNDECIDED (give a tree of 6 nodes or fewer)"
 
+  @property
+  def cells(self) -> tuple[str, ...]:
+    """The cells of a printed row, from the vocabulary to the verdict."""
+    return (
+      str(self.vocabulary),
+      self.method + f", {self.cases} cases" * bool(self.cases),
+      f"{self.distance:.1e}" if self.cases else "-",
+      f"{self.length:.4f}" if self.cases else "-",
+      self.verdict,
+    )
+
 
 class ProposalCheck(NamedTuple):
   """The result of certifying a proposal."""
@@ -166,37 +170,3 @@ class ProposalCheck(NamedTuple):
       f" {', '.join(map(str, self.sizes))}, laws off by {self.error:.1e}"
     )
     return "\n  fault: ".join([verdict, *self.faults])
-
-
-_NAMES = ("row", "verifier", "proposal", "tree")
-# The columns between the names and the verdict, and their widths.
-_COLUMNS = {"tokens": 6, "check": 28, "largest error": 13, "length": 6}
-
-
-def heading(widths: Sequence[int]) -> str:
-  """Returns the two lines above the rows that `line` returns."""
-  widths = [*widths, *_COLUMNS.values(), len("verdict")]
-  titles = [*_NAMES, *_COLUMNS, "verdict"]
-  rules = ["-" * width for width in widths]
-  return f"{_line(titles, widths)}\n{_line(rules, widths)}"
-
-
-def line(names: Sequence[str], check: Check, widths: Sequence[int]) -> str:
-  """Returns a row of the table."""
-  cells = (
-    str(check.vocabulary),
-    check.method + f", {check.cases} cases" * bool(check.cases),
-    f"{check.distance:.1e}" if check.cases else "-",
-    f"{check.length:.4f}" if check.cases else "-",
-    check.verdict,
-  )
-  return _line([*names, *cells], [*widths, *_COLUMNS.values(), 0])
-
-
-def failed(names: Sequence[str], widths: Sequence[int], reason: str) -> str:
-  """Returns the row of a rule that raised an error."""
-  return _line([*names, f"NOT RUN: {reason}"], [*widths, 0])
-
-
-def _line(cells, widths):
-  return "  ".join(map(str.ljust, cells, widths)).rstrip()

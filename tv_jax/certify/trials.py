@@ -98,22 +98,14 @@ def told(trials: Sequence[Trial]) -> str:
 
 
 def plan(cycle: bool, settings: Settings) -> list[Trial]:
-  """Returns all cases.
-
-  The last sibling always has a choice; without a choice it would hide faults.
-  """
+  """Returns all cases."""
   names = [*itertools.islice(itertools.cycle(worlds.KINDS), settings.cases)]
   first, rest = names[: len(worlds.KINDS)], names[len(worlds.KINDS) :]
 
   def of(tree, V, names, **more):
     tree = None if cycle else fixed_tree(tree)
     widest = tree.max_children if tree else 1
-    V = V or (3 if widest < 3 else widest + 2)
-    if widest >= V:
-      raise ValueError(
-        f"of {widest} siblings the last may have no choice among {V}"
-        f" tokens, so that no fault there shows: give {widest + 1} or more"
-      )
+    V = worlds.tokens_for(widest, V)
     more = {"least": widest} | more
     return [Trial(tree, V, name, **more) for name in names]
 

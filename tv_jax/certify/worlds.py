@@ -34,6 +34,21 @@ def num_contexts(V: int, depth: int) -> int:
   return (V ** (depth + 1) - 1) // (V - 1)
 
 
+def tokens_for(siblings: int, V: int | None = None) -> int:
+  """Returns V, by default as many tokens as a family of siblings needs.
+
+  Raises:
+    ValueError: The last sibling may have no choice, which would hide faults.
+  """
+  V = V or (3 if siblings < 3 else siblings + 2)
+  if siblings >= V:
+    raise ValueError(
+      f"of {siblings} siblings the last may have no choice among {V} tokens, so"
+      f" that no fault there shows: give {siblings + 1} tokens or more"
+    )
+  return V
+
+
 def path_of(context: int, V: int) -> tuple[int, ...]:
   """Returns the tokens of a context."""
   path = []

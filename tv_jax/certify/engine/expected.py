@@ -19,7 +19,8 @@ from tv_jax.certify import samples
 from tv_jax.certify.engine import passes, tiny_pairs
 from tv_jax.certify.engine.tiny_pairs import LENGTH, PROMPTS, EngineCase
 from tv_jax.models import decoder
-from tv_jax.tree import Tree
+from tv_jax.proposals import INVALID
+from tv_jax.tree import ROOT, Tree
 
 # Texts are padded to this length, so that they share a compiled program.
 _WIDTH = 20
@@ -59,7 +60,7 @@ def drift(case: EngineCase, rows: int = 4, seed: int = 0) -> float:
         paths = drafted.topology.paths[row]
       alone = len(prompts[row].tokens) == 1
       p, q = _anew(case, texts[row], tokens, np.asarray(paths), alone=alone)
-      seen = _drawn(tree, tokens)
+      seen = (np.arange(len(tree)) == ROOT) | (tokens != INVALID)
       inner = [i for i, v in enumerate(tree.inner) if seen[v]]
       worst = max(
         worst,
@@ -70,11 +71,6 @@ def drift(case: EngineCase, rows: int = 4, seed: int = 0) -> float:
       gained = int(committed.gain[row])
       texts[row] += np.asarray(committed.tokens[row, 1 : 1 + gained]).tolist()
   return float(worst)
-
-
-def _drawn(tree, tokens):
-  """Returns which nodes have a token [N]."""
-  return (np.arange(len(tree)) == 0) | (tokens >= 0)
 
 
 def _anew(case, text, tokens, paths, *, alone):

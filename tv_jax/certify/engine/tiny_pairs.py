@@ -17,14 +17,7 @@ from tv_jax.engine.config import DecodeConfig, decode_config
 from tv_jax.engine.decode import Batch, Prompt
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.programs import forget_programs
-from tv_jax.models import (
-  Config,
-  Model,
-  decoder,
-  dspark,
-  eagle,
-  eagle3,
-)
+from tv_jax.models import Config, Model, decoder, dspark, eagle, eagle3
 from tv_jax.models.config import Block
 from tv_jax.models.model import init
 
@@ -101,14 +94,13 @@ def models(draft_kind: str) -> tuple[Model, Model]:
     source="random",
   )
   config = dataclasses.replace(TARGET, num_hidden_layers=1)
-  few = {"draft_vocab_size": 3, "shares_embedding": True}
-  block = {"model_type": "qwen3", "block": _BLOCK}
-  reading = functools.partial(dataclasses.replace, config, target_layers=_READ)
+  reading = dataclasses.replace(config, target_layers=_READ)
+  replace = functools.partial(dataclasses.replace, reading)
   module = {
     "independent": decoder.Decoder(config),
     "eagle": eagle.Eagle(config, bias=True),
-    "eagle3": eagle3.Eagle3(reading(**few)),
-    "dspark": dspark.DSpark(reading(**block)),
+    "eagle3": eagle3.Eagle3(replace(draft_vocab_size=3, shares_embedding=True)),
+    "dspark": dspark.DSpark(replace(model_type="qwen3", block=_BLOCK)),
   }[draft_kind]
   # With these seeds the draft is poor enough that rows take several cycles.
   params = _random(jax.random.key(3 if draft_kind == "dspark" else 1), module)
@@ -122,15 +114,15 @@ def models(draft_kind: str) -> tuple[Model, Model]:
 def _random(key, module) -> dict:
   """Makes random parameters; vectors (the scales of norms) are near 1."""
   leaves, structure = jax.tree.flatten(init(key, module))
+
+  def draw(key, leaf):
+    if jnp.issubdtype(leaf.dtype, jnp.integer):
+      return leaf
+    noise = jax.random.normal(key, leaf.shape)
+    return 1 + 0.1 * noise if leaf.ndim == 1 else 0.5 * noise
+
   keys = jax.random.split(key, len(leaves))
-  values = [
-    x
-    if jnp.issubdtype(x.dtype, jnp.integer)
-    else jax.random.normal(k, x.shape) * (0.1 if x.ndim == 1 else 0.5)
-    + (1 if x.ndim == 1 else 0)
-    for k, x in zip(keys, leaves, strict=True)
-  ]
-  return jax.tree.unflatten(structure, values)
+  return jax.tree.unflatten(structure, map(draw, keys, leaves))
 
 
 def prompts(rows: int, first: int = 0) -> list[Prompt]:
