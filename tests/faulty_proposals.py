@@ -100,8 +100,6 @@ def following_too_short(q, drawn, k):
 # For each fault: the changed fields, and a text in the certificate.
 _WITH, _OUT = WITH_REPLACEMENT, WITHOUT_REPLACEMENT
 _CHANGES = {
-  "draws with, declares without": (_OUT, _WITH.draw, "rules out"),
-  "draws without, declares with": (_WITH, _OUT.draw, "draw(key, q, 2)"),
   "the right set by id": (_OUT, draw_in_order_of_id, "draw(key, q, 2)"),
   "INVALID too early": (_OUT, draw_no_small_ones, "INVALID), which following"),
   "INVALID too late": (_OUT, draw_beyond_the_support, "following rules out"),
@@ -109,7 +107,6 @@ _CHANGES = {
   "a law nearly right": (_OUT, draw_flattened, "by following"),
   "tokens out of range": (_WITH, draw_ids, "no token, nor INVALID"),
   "one too many": (_WITH, draw_one_too_many, "not int32[1]"),
-  "laws of another": (_OUT, _WITH.laws, "by laws"),
   "scale off by one": (_OUT, laws_one_late, "by laws"),
   "laws that look at K": (TOP_K, laws_of_all_there_are, "padded by 2 absent"),
   "laws that are NaN": (_WITH, laws_that_are_nan, "NaN or an infinity"),
@@ -131,10 +128,6 @@ PLANTED = {
   name: (change(base, **{_field(function): function}), sign)
   for name, (base, function, sign) in _CHANGES.items()
 } | {
-  "following of another": (
-    change(_OUT, following=_WITH.following, distinct=False),
-    "by laws",
-  ),
   "rest_from": (change(_OUT, rest_from=2), "rest_from=2, but"),
   "nested": (change(SAMPLE_THEN_TOP, nested=True), "nested=True, but"),
   "distinct": (change(_WITH, distinct=True), "distinct=True, but"),

@@ -86,18 +86,9 @@ def test_a_closed_coin_is_a_remark():
 
 
 def test_a_closed_coin_does_not_hide_a_fault():
-  def by_closed(rng, p, q):
-    return rng.random() * q <= p
-
-  def hot(rng, law):
-    return by_choice(rng, law**2)
-
   def program(p, q, context, rng):
-    law, target = q(context), p(context)
-    drafted = by_choice(rng, law)
-    if not by_closed(rng, target[drafted], law[drafted]):
-      return [by_choice(rng, np.maximum(target - law, 0))]
-    return [drafted, hot(rng, p((*context, drafted)))]
+    tokens = closed_coin.faulty(p, q, context, rng)
+    return [*tokens, by_choice(rng, p((*context, *tokens)) ** 2)]
 
   certificate = programs.certify(program)
   assert certificate.verdict == "NOT LOSSLESS"

@@ -7,6 +7,7 @@ the trees in papers.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Sequence
@@ -27,32 +28,28 @@ CHAINS = "chain"
 _GENERATOR, _BITS = np.random.Generator, np.random.PCG64
 
 
+@dataclasses.dataclass(eq=False)
 class Laws:
-  """The target's or the draft's law after any prefix, made on demand."""
+  """The target's or the draft's law after any prefix, made on demand.
 
-  def __init__(
-    self,
-    kind: str,
-    V: int,
-    seed: Sequence[int],
-    which: int,
-    least: int = 1,
-    most: Sequence[int] = (),
-  ):
-    """Prepares random laws.
+  Attributes:
+    kind: A key of `worlds.KINDS`.
+    V: Number of tokens.
+    seed: Seed of the target's and the draft's laws together.
+    which: 0 for the target's laws, 1 for the draft's.
+    least: Minimum number of tokens with a positive probability.
+    most: Maximum number of tokens with a positive probability, at depth 0, 1,
+      ..; the last entry holds for all greater depths. Empty: V.
+    known: The laws that were asked for.
+  """
 
-    Args:
-      kind: A key of `worlds.KINDS`.
-      V: Number of tokens.
-      seed: Seed of the target's and the draft's laws together.
-      which: 0 for the target's laws, 1 for the draft's.
-      least: Minimum number of tokens with a positive probability.
-      most: Maximum number of tokens with a positive probability, at depth 0, 1,
-        ..; the last entry holds for all greater depths.
-    """
-    self.kind, self.V, self._seed, self._which = kind, V, [*seed], which
-    self._least, self._most = least, most or (V,)
-    self.known: dict[tuple, np.ndarray] = {}
+  kind: str
+  V: int
+  seed: tuple[int, ...]
+  which: int
+  least: int = 1
+  most: Sequence[int] = ()
+  known: dict[tuple, np.ndarray] = dataclasses.field(default_factory=dict)
 
   def __call__(self, prefix: Sequence[int]) -> np.ndarray:
     """Returns the law [V] of the token after a prefix."""
@@ -63,12 +60,12 @@ class Laws:
         f" context {list(CONTEXT)}"
       )
     if prefix not in self.known:
-      rng = _GENERATOR(_BITS([*self._seed, *prefix, len(prefix)]))
-      law = worlds.KINDS[self.kind](rng, self.V)[self._which]
-      if np.count_nonzero(law) < self._least:
+      rng = _GENERATOR(_BITS([*self.seed, *prefix, len(prefix)]))
+      law = worlds.KINDS[self.kind](rng, self.V)[self.which]
+      if np.count_nonzero(law) < self.least:
         law = (law + 0.25) / (1 + 0.25 * self.V)
-      depth = min(len(prefix) - len(CONTEXT), len(self._most) - 1)
-      most = self._most[depth]
+      limits, depth = self.most or (self.V,), len(prefix) - len(CONTEXT)
+      most = limits[min(depth, len(limits) - 1)]
       law[np.argsort(law)[:-most]] = 0
       law /= law.sum() if most < self.V else 1
       self.known[prefix] = law
