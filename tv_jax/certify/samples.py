@@ -72,18 +72,17 @@ def law(
     )
   texts = [*itertools.product(range(V), repeat=tokens - 1)]
   texts = np.array(texts, np.int32).reshape(len(texts), tokens - 1)
+  parts = [texts[i : i + _ROWS] for i in range(0, len(texts), _ROWS)]
   rows = []
-  for prompt in prompts:
-    for start in range(0, len(texts), _ROWS):
-      part = texts[start : start + _ROWS]
-      before = np.tile(np.array(prompt, np.int32), (len(part), 1))
-      logits = model.logits(np.concatenate([before, part], axis=1))
-      logits = logits[:, len(prompt) - 1 :]
-      laws = probs.law(logits, temperature=temperature, top_p=top_p)
-      laws = np.asarray(laws, np.float64)
-      laws /= laws.sum(axis=-1, keepdims=True)
-      chances = np.take_along_axis(laws[:, :-1], part[..., None], axis=-1)
-      rows.append(chances.prod(axis=(1, 2))[:, None] * laws[:, -1])
+  for prompt, part in itertools.product(prompts, parts):
+    before = np.tile(np.array(prompt, np.int32), (len(part), 1))
+    logits = model.logits(np.concatenate([before, part], axis=1))
+    logits = logits[:, len(prompt) - 1 :]
+    laws = probs.law(logits, temperature=temperature, top_p=top_p)
+    laws = np.asarray(laws, np.float64)
+    laws /= laws.sum(axis=-1, keepdims=True)
+    chances = np.take_along_axis(laws[:, :-1], part[..., None], axis=-1)
+    rows.append(chances.prod(axis=(1, 2))[:, None] * laws[:, -1])
   return np.concatenate(rows).reshape(len(prompts), *[V] * tokens)
 
 
