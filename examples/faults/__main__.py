@@ -1,4 +1,4 @@
-"""Print the gallery's table: what each fault does, and that the fixed program is exact.
+"""Print the gallery's table: each fault, and that the fixed program is exact.
 
     python -m examples.faults
     python -m examples.faults --write=docs/lossless.md
