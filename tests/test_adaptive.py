@@ -20,15 +20,15 @@ SMALL = Adaptive((2, 2), most=2)
 FEW = certify.Settings(cases=9)
 
 
-def by_largest(laws, worth, most):
+def by_largest(laws, score, most):
   """A user's policy: by the largest chance of the draft's law alone.
 
   Its rows differ, so that small worlds have trees of several shapes.
   """
-  table = jnp.array([[0.2, 0.15], [0.5, 0.45], [0.9, 0.1]], worth.dtype)
+  table = jnp.array([[0.2, 0.15], [0.5, 0.45], [0.9, 0.1]], score.dtype)
   largest = jnp.max(laws, axis=-1)
   row = sum((largest >= step).astype(jnp.int32) for step in (0.4, 0.7))
-  return worth[:, None] * table[row, :most]
+  return score[:, None] * table[row, :most]
 
 
 OTHER = Adaptive((2, 2), most=2, policy=by_largest)
@@ -37,9 +37,9 @@ OTHER = Adaptive((2, 2), most=2, policy=by_largest)
 # Trees by place.
 
 
-def chosen(worths, above=(1.0, 1.0)):
+def chosen(scores, above=(1.0, 1.0)):
   """(parent, rank) of the children chosen below two nodes with three each."""
-  shape = Adaptive((2, 3), 3, policy=lambda *_: jnp.asarray(worths))
+  shape = Adaptive((2, 3), 3, policy=lambda *_: jnp.asarray(scores))
   found = adaptive.choose(shape, 2, jnp.ones((2, 4)) / 4, jnp.asarray(above))
   count = int(found.exists.sum())
   assert found.exists[:count].all()
@@ -48,24 +48,24 @@ def chosen(worths, above=(1.0, 1.0)):
 
 
 @pytest.mark.parametrize(
-  ("worths", "above", "wanted"),
+  ("scores", "above", "wanted"),
   [
     # The best, in level order.
     ([[0.5, 0.4, 0.1], [0.9, 0.2, 0.1]], (1, 1), [(0, 0), (0, 1), (1, 0)]),
     # No child comes without its elder.
     ([[0.1, 0.9, 0.9], [0.5, 0.4, 0.3]], (1, 1), [(1, 0), (1, 1), (1, 2)]),
-    # What is worth nothing stays empty.
+    # A score of 0 leaves a place empty.
     ([[0.5, 0.0, 0.0], [np.nan, 1.0, 1.0]], (1, 1), [(0, 0)]),
     # A node that was not chosen has no children.
     ([[0.5] * 3, [0.9] * 3], (1, 0), [(0, 0), (0, 1), (0, 2)]),
   ],
 )
-def test_what_a_policys_worths_become(worths, above, wanted):
-  assert chosen(worths, tuple(map(float, above))) == wanted
+def test_which_children_the_scores_choose(scores, above, wanted):
+  assert chosen(scores, tuple(map(float, above))) == wanted
 
 
 @pytest.mark.parametrize("widths", [(3, 4, 3), (2, 5, 6, 1)], ids=str)
-def test_its_arrays_are_those_of_the_same_tree_known_beforehand(widths):
+def test_topology_has_the_arrays_of_the_static_tree(widths):
   shape, rng = Adaptive(widths, most=3), np.random.default_rng(0)
   make = jax.jit(functools.partial(adaptive.topology, shape))
   for _ in range(40):

@@ -1,6 +1,7 @@
 """Files of cycles, read or refused; any rule on them."""
 
 import dataclasses
+import functools
 import pathlib
 import re
 
@@ -11,7 +12,7 @@ import pytest
 from tests import bad, commands
 from tv_jax import replay
 from tv_jax import tree as tree_lib
-from tv_jax.drafting import spread
+from tv_jax.drafting import to_all_nodes
 from tv_jax.edge import tables
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.replay import comparison, lengths
@@ -51,7 +52,7 @@ def test_another_programs_file_is_read(tmp_path):
   assert cycles.verifier is cycles.temperature is cycles.accepted is None
 
 
-def test_what_is_saved_is_read(tmp_path):
+def test_saved_cycles_are_read(tmp_path):
   content = arrays(rows=2)
   own = replay.Cycles(
     tree=TREE,
@@ -127,8 +128,9 @@ def cycles(tmp_path):
 def test_lengths_are_those_of_the_rule(cycles, monkeypatch):
   law = jax.jit(VERIFIERS["traversal"].stop_law, static_argnums=(0, 1))
   proposal = PROPOSALS["without_replacement"]
+  to_all = functools.partial(to_all_nodes, cycles.tree)
   wanted = [
-    law(cycles.tree, proposal, tokens, *(spread(cycles.tree, x) for x in laws))
+    law(cycles.tree, proposal, tokens, *map(to_all, laws))
     @ (cycles.tree.depth + 1).astype(np.float32)
     for tokens, *laws in zip(cycles.tokens, cycles.q, cycles.p, strict=True)
   ]

@@ -145,7 +145,7 @@ def test_grown_is_the_best_tree_of_its_size(nodes, acceptance):
     (tree.parse, "kary:2x99999999999", "nodes: a tree may have at most 4096"),
   ],
 )
-def test_what_is_no_tree_is_refused(build, argument, message):
+def test_malformed_trees_are_refused(build, argument, message):
   with pytest.raises(ValueError, match=message):
     build(argument)
 

@@ -240,7 +240,7 @@ def test_the_oracle_is_lossless(method, proposals, trees):
 @pytest.mark.parametrize(
   ("method", "other"), [("traversal", "block"), ("k_seq", "token_level")]
 )
-def test_what_a_method_is_on_a_chain(method, other):
+def test_methods_that_are_the_same_on_chains(method, other):
   """Coin for coin; each rule's forms are its method's, above."""
   rng = random.Random(0)
   for _ in range(60):
@@ -376,7 +376,7 @@ def test_verify_refuses_a_malformed_draft(change, message):
     verify(jax.random.key(0), "traversal", FIGURE_1, "top_k", *draft)
 
 
-def test_verify_takes_what_is_nearly_a_law_and_what_is_never_read():
+def test_verify_accepts_rounding_and_rows_that_are_never_read():
   tokens, q, p = a_draft()
   tokens[2] = tokens[5] = INVALID
   q = spoiled(q * np.float32(1.0005), [3, 4, 2, 5], np.nan)

@@ -1,10 +1,9 @@
 """Drafting: the kinds of draft models, and how they draft trees."""
 
-from tv_jax.drafting.adaptive import by_confidence, topology
+from tv_jax.drafting.adaptive import by_confidence
 from tv_jax.drafting.drafter import Committed, Drafter
-from tv_jax.drafting.growers import Drafted, Growing, grow, spread
-from tv_jax.drafting.in_one_pass import InOnePass
-from tv_jax.drafting.kinds import KINDS, Independent, OnFeatures, place_of
+from tv_jax.drafting.growers import Drafted, Growing, grow, to_all_nodes
+from tv_jax.drafting.kinds import KINDS, Independent
 
 __all__ = [
   "KINDS",
@@ -12,12 +11,8 @@ __all__ = [
   "Drafted",
   "Drafter",
   "Growing",
-  "InOnePass",
   "Independent",
-  "OnFeatures",
   "by_confidence",
   "grow",
-  "place_of",
-  "spread",
-  "topology",
+  "to_all_nodes",
 ]

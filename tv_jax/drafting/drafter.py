@@ -155,13 +155,13 @@ class Drafter:
     return dataclasses.replace(cache, length=root + 1)
 
 
-def take_row(outputs, row, length):
-  """Selects one token [B] of each row, and sets the cache's length."""
+def take_place(outputs, place, length):
+  """Keeps the outputs at one place [B] of each row; sets the cache's length."""
   logits, features, cache = outputs
-  row = row[:, None, None]
+  place = place[:, None, None]
   return (
-    jnp.take_along_axis(logits, row, axis=1),
-    jnp.take_along_axis(features, row, axis=1),
+    jnp.take_along_axis(logits, place, axis=1),
+    jnp.take_along_axis(features, place, axis=1),
     dataclasses.replace(cache, length=length),
   )
 

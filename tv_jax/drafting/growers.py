@@ -83,10 +83,10 @@ def grow(
   fault = jnp.zeros(len(root), bool)
   for depth, nodes in enumerate(tree.levels[1:], 1):
     if growing.drafter.stop:
-      level, undefined = _without_unsure(growing.drafter, level)
+      level, undefined = _drop_unsure(growing.drafter, level)
       fault |= undefined
     if static:
-      chosen = _of_static(tree, nodes, level)
+      chosen = _static_level(tree, nodes, level)
       count = sizes = tree.num_children[level.nodes]
     else:
       choose = functools.partial(adaptive.choose, tree, depth)
@@ -151,7 +151,7 @@ def _root(
   return _Level(np.array([ROOT]), score, related, laws, features), cache
 
 
-def _without_unsure(drafter: Drafter, level: _Level):
+def _drop_unsure(drafter: Drafter, level: _Level):
   """Drops nodes with a confidence of less than `drafter.stop`.
 
   Returns:
@@ -166,8 +166,8 @@ def _without_unsure(drafter: Drafter, level: _Level):
   return level._replace(score=kept), undefined
 
 
-def _of_static(tree: Tree, nodes: range, level: _Level) -> Chosen:
-  """Returns a static tree's level; a node exists if its parent does."""
+def _static_level(tree: Tree, nodes: range, level: _Level) -> Chosen:
+  """Returns the nodes of a static tree's level: all whose parent exists."""
   at = slice(nodes.start, nodes.stop)
   above = np.searchsorted(level.nodes, tree.parent[at])
   exists = level.score[:, above]
@@ -264,6 +264,6 @@ def _draw(proposal, keys, laws, chosen: Chosen, sizes, count) -> jax.Array:
   return jnp.where(chosen.exists, tokens, INVALID)
 
 
-def spread(tree: Tree | Adaptive, laws: jax.Array) -> jax.Array:
+def to_all_nodes(tree: Tree | Adaptive, laws: jax.Array) -> jax.Array:
   """Expands [.., M, V] to all nodes, [.., N, V]; leaves get arbitrary rows."""
   return laws[..., place_of(tree), :]

@@ -11,7 +11,7 @@ import functools
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax.drafting.drafter import Committed, Drafter, take_row
+from tv_jax.drafting.drafter import Committed, Drafter, take_place
 from tv_jax.drafting.in_one_pass import InOnePass
 from tv_jax.models import Cache, causal_pass, compact
 from tv_jax.tree import Adaptive, Tree
@@ -46,7 +46,7 @@ class Independent(Drafter):
     )
     cache = dataclasses.replace(cache, length=start)
     outputs = causal_pass(self.module, params, (tokens,), cache)
-    return take_row(outputs, length - 1 - start, length)
+    return take_place(outputs, length - 1 - start, length)
 
   def extend(self, params, tokens, features, positions, seen, cache: Cache):
     """Processes the tokens; features are not used."""
@@ -84,7 +84,7 @@ class OnFeatures(Drafter):
     rows = committed.tokens[:, 1:], committed.features
     outputs = causal_pass(self.module, params, rows, cache)
     last = jnp.maximum(committed.gain - 1, 0)
-    return take_row(outputs, last, cache.length + committed.gain)
+    return take_place(outputs, last, cache.length + committed.gain)
 
   def extend(self, params, tokens, features, positions, seen, cache: Cache):
     """Processes the tokens with the features of their parents."""

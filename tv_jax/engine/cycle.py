@@ -30,8 +30,7 @@ from tv_jax.engine.state import (
 )
 from tv_jax.models import Cache, causal_pass, compact, mask
 from tv_jax.proposals import INVALID
-from tv_jax.verifiers import Shape, draw_bonus, toss
-from tv_jax.verifiers import decide as decide_checked
+from tv_jax.verifiers import Shape, decide_checked, draw_bonus, toss
 
 # Maximum number of prompt tokens processed in one step. On a CPU four steps of
 # 64 tokens take little longer than one of 256, and a short prompt needs one.
@@ -247,7 +246,7 @@ def _verify_row(config, choice, key, topology, tokens, q, p, fault) -> Verdicts:
     # Keeps XLA from fusing the verification with other operations, which would
     # change last digits from program to program.
     tokens, q, p = jax.lax.optimization_barrier((tokens, q, p))
-  q = drafting.spread(config.tree, q)
+  q = drafting.to_all_nodes(config.tree, q)
   draft = tree, config.proposal, tokens, q, p
   eta = toss(key, config.nodes, p.dtype)
   offers = {rule: rule.offers(*draft) for rule in config.panel if rule.offers}

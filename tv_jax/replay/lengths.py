@@ -73,13 +73,14 @@ def _lengths(rule, tree, proposal, coins, key, tokens, q, p):
   def length(cycle):
     key, tokens, q, p = cycle
     # Leaves get arbitrary distributions, on which no length depends.
-    q, p = (drafting.spread(tree, laws) for laws in (q, p))
+    q, p = (drafting.to_all_nodes(tree, laws) for laws in (q, p))
+    draft = tree, proposal, tokens, q, p
     if rule.offers:
-      return rule.stop_law(tree, proposal, tokens, q, p) @ gained
+      return rule.stop_law(*draft) @ gained
 
     def run(key):
       eta = verifiers.toss(key, len(tree), q.dtype)
-      decision = verifiers.decide(rule, tree, proposal, tokens, q, p, eta)
+      decision = verifiers.decide_checked(rule, *draft, eta)
       return gained[decision.node]
 
     return jnp.mean(jax.lax.map(run, jax.random.split(key, coins)))

@@ -3,6 +3,15 @@
 A rule is a pure function for ONE tree; `vmap` makes a batch. Its randomness is
 one uniform for each node, given as an argument, so that rules can be enumerated
 and replayed. A new rule is one file and one line in `VERIFIERS`.
+
+In reading order:
+
+- reference.py: the paper's algorithms as they are printed.
+- residual.py: one step at one node.
+- family.py, levels.py, loop.py: the steps of all nodes of a tree.
+- offers.py: the walk over the nodes, and the stop law.
+- traversal.py, token_level.py, block.py: the rules.
+- verdict.py: coins and bonus tokens; `verify` for other engines.
 """
 
 from tv_jax.verifiers.decision import NOT_OFFERED, Decision, settle
@@ -16,7 +25,7 @@ from tv_jax.verifiers.table import DEFAULT, VERIFIERS, misfit, resolve
 from tv_jax.verifiers.verdict import (
   Verdict,
   check_drafts,
-  decide,
+  decide_checked,
   draw_bonus,
   toss,
   verify,
@@ -36,7 +45,7 @@ __all__ = [
   "Verifier",
   "chains_only",
   "check_drafts",
-  "decide",
+  "decide_checked",
   "draw_bonus",
   "misfit",
   "positive",

@@ -28,8 +28,9 @@ def gather(tree: Tree | Topology, proposal: Proposal, tokens, q, p) -> Siblings:
   at = np.arange(N, dtype=np.int32)[:, None], jnp.maximum(drawn, 0)
   # The total probability of q outside the children's tokens. It costs a pass
   # over a row of q, so it is computed only for families that need it.
-  sizes = children.shape[1] * np.ones(N, np.int32)
-  sizes = tree.num_children if isinstance(tree, Tree) else sizes
+  sizes = np.full(N, children.shape[1])
+  if isinstance(tree, Tree):
+    sizes = tree.num_children
   asked = np.flatnonzero(sizes > proposal.rest_from)
   rest = jnp.zeros(N, q.dtype)
   if len(asked):

@@ -30,7 +30,6 @@ from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers import family, residual
 from tv_jax.verifiers.family import rows
 from tv_jax.verifiers.offers import Offers
-from tv_jax.verifiers.residual import Siblings
 
 # Beyond this number of children, XLA is kept from fusing successive rejections.
 # A fused rejection would compute all earlier ones again, and compiling it would
@@ -44,30 +43,29 @@ def traversal_offers(tree: Tree, proposal: Proposal, tokens, q, p) -> Offers:
   A node starts with its entry probability times p. It is offered after its
   children, with the mass that their rejections leave.
   """
-  siblings = family.gather(tree, proposal, tokens, q, p)
+  residuals = _Residuals(tree, proposal, tokens, q, p)
   start, passes = _start(tree), tree.num_children - (tree.depth == 0)
-  history, heads, entries = _History(len(tree)), [], []
+  heads, entries = [], []
   for step in range(start.max() + 1):
     head, entry = np.array([ROOT]), jnp.ones(1, p.dtype)
     if step:
       head = np.flatnonzero((start == step) & (tree.rank > 0))
-      entry = _entry(tree, siblings, history, head)
+      entry = residuals.enter(head)
     # First children are entered together with their parents.
-    head, entry = _with_first_born(tree, siblings, head, entry)
-    history.add(head, family.begin(siblings, head, entry))
+    head, entry = residuals.with_first_born(head, entry)
+    residuals.begin(head, entry)
     heads.append(head)
     entries.append(entry)
-    _reject_at(step, start, passes, siblings, history, q, p)
+    rejecting = (start <= step) & (step < start + passes)
+    residuals.reject(np.flatnonzero(rejecting), step - start)
   entry = family.spread(
     jnp.concatenate(entries), np.concatenate(heads), len(tree)
   )
-  g = history.latest(np.arange(len(tree)))
+  g = residuals.latest(np.arange(len(tree)))
   return Offers(
     chance=family.unpack(g).mass,
     offered=entry > 0,
-    residual=functools.partial(
-      family.residual_at, tree, siblings, g, q, p, lambda node: node == ROOT
-    ),
+    residual=residuals.after(g, lambda node: node == ROOT),
   )
 
 
@@ -77,55 +75,97 @@ def token_level_offers(tree: Tree, proposal: Proposal, tokens, q, p) -> Offers:
   A node is offered with its entry probability.
   """
   N, nodes = len(tree), np.arange(len(tree))
-  siblings = family.gather(tree, proposal, tokens, q, p)
-  start, passes = np.zeros(N, np.int32), tree.num_children - 1
-  history, heads, entries = _History(N), [], []
-  one = jnp.broadcast_to(jnp.ones((), p.dtype), N)
-  history.add(nodes, family.begin(siblings, nodes, one))
+  residuals = _Residuals(tree, proposal, tokens, q, p)
+  residuals.begin(nodes, jnp.broadcast_to(jnp.ones((), p.dtype), N))
+  heads, entries = [], []
   for step in range(tree.max_children):
     head = np.flatnonzero((tree.rank == step) & (tree.depth > 0))
     heads.append(head)
-    entries.append(_entry(tree, siblings, history, head))
-    _reject_at(step, start, passes, siblings, history, q, p)
+    entries.append(residuals.enter(head))
+    rejecting = step < tree.num_children - 1
+    residuals.reject(np.flatnonzero(rejecting), np.full(N, step, np.int32))
   entry = family.spread(jnp.concatenate(entries), np.concatenate(heads), N)
   return Offers(
     chance=entry,
     offered=entry > 0,
-    residual=functools.partial(
-      family.residual_at,
-      tree,
-      siblings,
-      history.latest(nodes),
-      q,
-      p,
-      lambda node: True,
-    ),
+    residual=residuals.after(residuals.latest(nodes), lambda node: True),
   )
 
 
-class _History:
-  """All residuals computed so far, with the latest one of each node."""
+class _Residuals:
+  """The residuals of all nodes, while they are computed step by step."""
 
-  def __init__(self, count: int):
+  def __init__(self, tree: Tree, proposal: Proposal, tokens, q, p):
+    self.tree, self.q, self.p = tree, q, p
+    self.siblings = family.gather(tree, proposal, tokens, q, p)
     self.steps: list[jax.Array] = []  # [n, 4 + K] residuals of each step
-    self.last = np.zeros((count, 2), np.int32)  # step and row of the latest
+    # [N, 2] step and row of each node's latest residual
+    self.last = np.zeros((len(tree), 2), np.int32)
 
-  def add(self, nodes, g):
-    """Adds the residuals g of these nodes."""
-    step = np.full(len(nodes), len(self.steps))
-    self.last[nodes] = np.stack([step, np.arange(len(nodes))], axis=1)
-    self.steps.append(g)
+  def begin(self, nodes, chance) -> None:
+    """Starts nodes that are entered with `chance` [n]."""
+    self._add(nodes, family.begin(self.siblings, nodes, chance))
 
-  def in_order(self, nodes):
-    """Sorts nodes by where their latest residuals are stored."""
-    return nodes[np.lexsort(self.last[nodes].T[::-1])]
+  def enter(self, nodes) -> jax.Array:
+    """Returns the probabilities [n] to enter nodes, from their parents."""
+    above, rank = self.tree.parent[nodes], self.tree.rank[nodes]
+    law = family.law_of(self.siblings, above, rank)
+    place = np.arange(len(nodes))
+    g_at = self.latest(above)[place, family.AT + rank]
+    return residual.enter(g_at, law.at[place, rank], law.exists)
 
-  def latest(self, nodes):
+  def with_first_born(self, nodes, entry):
+    """Adds first children, their first children and so on: nodes and entries.
+
+    The parent of a first child has lost no child yet. Its residual is its entry
+    times p, which is known without a pass.
+    """
+    tree, generations, entries = self.tree, [nodes], [entry]
+    while len(inner := np.flatnonzero(tree.num_children[generations[-1]])):
+      above = generations[-1][inner]
+      generations.append(tree.children[above, 0])
+      law = family.law_of(self.siblings, above, 0)
+      g_at = rows(entries[-1], inner) * self.siblings.p_at[above, 0]
+      entries.append(residual.enter(g_at, law.at[:, 0], law.exists))
+    return np.concatenate(generations), jnp.concatenate(entries)
+
+  def reject(self, nodes, rank) -> None:
+    """Rejects one child of each of these nodes: that of rank `rank[node]`."""
+    if not len(nodes):
+      return
+    # In the order of their latest residuals, which are then a slice.
+    nodes = nodes[np.lexsort(self.last[nodes].T[::-1])]
+
+    def reject(g, law, fresh, tokens, q, p):
+      off = functools.partial(residual.mass_off, p=p, q=q, tokens=tokens)
+      return family.pack(residual.reject(family.unpack(g), law, fresh, off))
+
+    laws = family.law_of(self.siblings, nodes, rank[nodes])
+    arrays = self.siblings.fresh, self.siblings.tokens, self.q, self.p
+    after = jax.vmap(reject)(
+      self.latest(nodes), laws, *(rows(array, nodes) for array in arrays)
+    )
+    if self.tree.max_children > _WIDE:
+      after = jax.lax.optimization_barrier(after)
+    self._add(nodes, after)
+
+  def latest(self, nodes) -> jax.Array:
     """Returns the latest residuals [n, 4 + K] of these nodes."""
     order = np.lexsort(self.last[nodes].T[::-1])
     step, row = self.last[nodes][order].T
     parts = [rows(self.steps[i], row[step == i]) for i in np.unique(step)]
     return rows(jnp.concatenate(parts), np.argsort(order))
+
+  def after(self, g, spared):
+    """Returns `Offers.residual`; see `family.residual_at`."""
+    return functools.partial(
+      family.residual_at, self.tree, self.siblings, g, self.q, self.p, spared
+    )
+
+  def _add(self, nodes, g) -> None:
+    step = np.full(len(nodes), len(self.steps))
+    self.last[nodes] = np.stack([step, np.arange(len(nodes))], axis=1)
+    self.steps.append(g)
 
 
 def _start(tree: Tree) -> np.ndarray:
@@ -134,48 +174,3 @@ def _start(tree: Tree) -> np.ndarray:
   for node in range(1, len(tree)):
     start[node] = start[tree.parent[node]] + tree.rank[node]
   return start
-
-
-def _entry(tree: Tree, siblings: Siblings, history: _History, nodes):
-  """Returns the probabilities [n] to enter nodes, from their parents."""
-  above, rank = tree.parent[nodes], tree.rank[nodes]
-  law, place = family.law_of(siblings, above, rank), np.arange(len(nodes))
-  g_at = history.latest(above)[place, family.AT + rank]
-  return residual.enter(g_at, law.at[place, rank], law.exists)
-
-
-def _with_first_born(tree: Tree, siblings: Siblings, nodes, entry):
-  """Adds first children, their first children and so on: nodes and entries.
-
-  The parent of a first child has lost no child yet. Its residual is its entry
-  times p, which is known without a pass.
-  """
-  generations, entries = [nodes], [entry]
-  while len(inner := np.flatnonzero(tree.num_children[generations[-1]])):
-    above = generations[-1][inner]
-    generations.append(tree.children[above, 0])
-    law = family.law_of(siblings, above, 0)
-    g_at = rows(entries[-1], inner) * siblings.p_at[above, 0]
-    entries.append(residual.enter(g_at, law.at[:, 0], law.exists))
-  return np.concatenate(generations), jnp.concatenate(entries)
-
-
-def _reject_at(step, start, passes, siblings, history: _History, q, p) -> None:
-  """Adds the residuals after the rejections of a step."""
-  nodes = np.flatnonzero((start <= step) & (step < start + passes))
-  if not len(nodes):
-    return
-  nodes = history.in_order(nodes)  # so that they are a slice, without a gather
-
-  def reject(g, law, fresh, tokens, q, p):
-    off = functools.partial(residual.mass_off, p=p, q=q, tokens=tokens)
-    return family.pack(residual.reject(family.unpack(g), law, fresh, off))
-
-  laws = family.law_of(siblings, nodes, step - start[nodes])
-  arrays = siblings.fresh, siblings.tokens, q, p
-  after = jax.vmap(reject)(
-    history.latest(nodes), laws, *(rows(array, nodes) for array in arrays)
-  )
-  if siblings.tokens.shape[1] > _WIDE:
-    after = jax.lax.optimization_barrier(after)
-  history.add(nodes, after)

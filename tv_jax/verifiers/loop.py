@@ -34,17 +34,17 @@ def offers(
   ranks = np.arange(children.shape[1], dtype=np.int32)
   one = jnp.ones((), p.dtype)
 
-  def spared(node):  # the mass after its last rejection is never read
+  def spared(node):  # whether the mass after its last rejection is never read
     return (node == ROOT) | (not inherits)
 
   def visit(node, state):
     g, entry = state
-    above, child = parent[node], rank[node]
-    law = family.law_of(siblings, above, child)
+    above, own_rank = parent[node], rank[node]
+    law = family.law_of(siblings, above, own_rank)
     law = law._replace(exists=law.exists & (above != NO_PARENT))
     before = family.unpack(g[above])
-    chance = residual.enter(before.at[child], law.at[child], law.exists)
-    last = ~jnp.any((children[above] != NO_CHILD) & (ranks > child))
+    chance = residual.enter(before.at[own_rank], law.at[own_rank], law.exists)
+    last = ~jnp.any((children[above] != NO_CHILD) & (ranks > own_rank))
     # Below a node that is entered with probability 0, no node is offered.
     tried = law.exists & ~(spared(above) & last) & ~(before.alpha <= 0)
 

@@ -14,7 +14,7 @@ import numpy as np
 from jax.core import Tracer
 
 from tv_jax import probs, proposals
-from tv_jax.proposals import INVALID
+from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers.decision import Decision, settle
 from tv_jax.verifiers.offers import Offers
@@ -52,10 +52,10 @@ def draw_bonus(key: jax.Array, decision: Decision) -> jax.Array:
   return probs.draw(bonus, decision.residual)
 
 
-def decide(
+def decide_checked(
   rule: Verifier,
   tree: Shape,
-  proposal: proposals.Proposal,
+  proposal: Proposal,
   tokens: jax.Array,
   q: jax.Array,
   p: jax.Array,
@@ -86,7 +86,7 @@ def verify(
   key: jax.Array,
   verifier: Verifier | Decide | str,
   tree: Tree,
-  proposal: proposals.Proposal | str,
+  proposal: Proposal | str,
   tokens: jax.Array,
   q: jax.Array,
   p: jax.Array,
@@ -109,26 +109,24 @@ def verify(
       or proposal. Under `jit` the draft is not checked.
   """
   proposal, rule = proposals.resolve(proposal), resolve(verifier)
-  if not any(isinstance(array, Tracer) for array in (tokens, q, p)):
-    N, V = len(tree), np.shape(p)[-1:]
-    shapes = [np.shape(array) for array in (tokens, q, p)]
-    if shapes != [(N,), (N, *V), (N, *V)]:
-      raise ValueError(
-        f"tokens, q and p have shapes {shapes}: the tree has {N} nodes, give"
-        f" [{N}], [{N}, V] and [{N}, V]"
-      )
-    check_drafts(tree, *(np.asarray(x)[None] for x in (tokens, q, p)))
   if reason := misfit(rule, tree, proposal):
     raise ValueError(reason)
-  tokens = jnp.asarray(tokens, jnp.int32)
-  q, p = jnp.asarray(q), jnp.asarray(p)
-  return _verify(key, rule, tree, proposal, tokens, q, p)
+  draft = jnp.asarray(tokens, jnp.int32), jnp.asarray(q), jnp.asarray(p)
+  N, V, shapes = len(tree), np.shape(p)[-1], [array.shape for array in draft]
+  if shapes != [(N,), (N, V), (N, V)]:
+    raise ValueError(
+      f"tokens, q and p have shapes {shapes}: the tree has {N} nodes, give"
+      f" [{N}], [{N}, V] and [{N}, V]"
+    )
+  if not any(isinstance(array, Tracer) for array in draft):
+    check_drafts(tree, *(np.asarray(array)[None] for array in draft))
+  return _verify(key, rule, tree, proposal, *draft)
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))
 def _verify(key, rule, tree, proposal, tokens, q, p) -> Verdict:
   eta = toss(key, len(tokens), p.dtype)
-  decision = decide(rule, tree, proposal, tokens, q, p, eta)
+  decision = decide_checked(rule, tree, proposal, tokens, q, p, eta)
   return Verdict(
     node=decision.node,
     length=jnp.asarray(tree.depth)[decision.node] + 1,
