@@ -18,10 +18,10 @@ from tv_jax.tree import Tree, parse
 
 
 def tree(text: str) -> Tree:
-  """Reads a tree that is known beforehand."""
+  """Parses a static tree."""
   parsed = parse(text)
   if not isinstance(parsed, Tree):
-    raise ValueError(f"tree {text!r}: give one that is known beforehand")
+    raise ValueError(f"tree {text!r}: give a static tree")
   return parsed
 
 
@@ -29,7 +29,7 @@ def race(methods: dict[str, Callable], rounds: int, seed: int) -> dict:
   """Calls all methods in each round, in a new random order.
 
   Args:
-    methods: Functions of the round's number, by name; all are warm.
+    methods: Functions of the round's number, by name, warmed up before.
     rounds: Number of rounds.
     seed: Seed of the random orders.
 
@@ -51,7 +51,7 @@ def show(title: str, header: list[str], rows: list[list[str]]) -> None:
 
 
 def setting(name: str, more: str = "") -> None:
-  """Prints when, on what and with what, and the command."""
+  """Prints the date, the machine, the versions and the command."""
   print(
     f"{datetime.date.today()}; {jax.devices()[0].device_kind};"
     f" {environment.cpu()}, {environment.cores()} cores\n"
@@ -63,5 +63,5 @@ def setting(name: str, more: str = "") -> None:
 
 
 def say(text: str) -> None:
-  """Tells about progress, apart from the results."""
+  """Prints progress to stderr."""
   print(f"{text} ..", file=sys.stderr, flush=True)

@@ -30,7 +30,7 @@ from tv_jax.engine.cycle import CHUNK
 from tv_jax.engine.decode import cache_slots, padded
 from tv_jax.engine.pair import Pair
 
-# Bytes a second from and to memory, by jax's name of the device: from the
+# Memory bandwidth in bytes per second, by jax's name of the device, from the
 # makers' data sheets.
 CHIPS = {
   "NVIDIA H200": 4.8e12,
@@ -40,15 +40,15 @@ CHIPS = {
 }
 PAPERS = "Llama-3.2-1B", "Llama-3.1-8B"
 PROMPT = 100
-# New tokens of a short and of a long generation: one program has both.
+# New tokens of a short and a long generation, which share one program.
 SHORT, LONG = 65, 128
-ROWS = 16  # of a batch
-REPEATS = 3  # of each time; the least counts
+ROWS = 16  # batch size
+REPEATS = 3  # number of times that each time is measured; the least counts
 HEADER = ["", "ms", "GB", "least ms", "share", "tokens/s"]
 
 
 def row(name: str, seconds: float, moved: int, tokens: float | None = None):
-  """Returns a table's row: a time and the memory's limit for these bytes."""
+  """Returns a table's row: a time, and the limit by the memory's bandwidth."""
   cells = [name, f"{1e3 * seconds:.3f}", f"{moved / 1e9:.2f}", "", ""]
   if bandwidth := CHIPS.get(jax.devices()[0].device_kind):
     least = moved / bandwidth
@@ -59,7 +59,7 @@ def row(name: str, seconds: float, moved: int, tokens: float | None = None):
 
 
 def least(run: Callable) -> float:
-  """Returns the least of some times, after a run that does not count."""
+  """Returns the least time of `REPEATS` calls, after an untimed call."""
   times = []
   for _ in range(REPEATS + 1):
     begin = time.perf_counter()
@@ -72,7 +72,7 @@ def cycle(pair: Pair, tree: str | None, rule: str | None, rows: int = 1):
   """Times a cycle, by the difference of a long and a short generation.
 
   Returns:
-    Seconds, and the bytes that must be moved.
+    The seconds, and the bytes that must be moved.
   """
   vocabulary = pair.target.config.vocab_size
   rng = np.random.default_rng(0)
@@ -142,7 +142,7 @@ def main() -> None:
     names, dtype, trees, rows = ("toy draft", "toy"), "float32", ["kary:2x2"], 2
   common.setting("gpu")
   draft, target = (
-    gpu_shapes.random_model(gpu_shapes.config(name, dtype), seed)
+    gpu_shapes.model(gpu_shapes.config(name, dtype), gpu_shapes.random_of(seed))
     for seed, name in enumerate(names)
   )
   head = gpu_shapes.head(target, gpu_shapes.random_of(2))

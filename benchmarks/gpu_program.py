@@ -1,8 +1,8 @@
-"""Compile a function for a GPU that this machine does not have, and read it.
+"""Compiles a function for a GPU that this machine does not have.
 
 Needs the packages jax-cuda13-plugin and jax-cuda13-pjrt of jaxlib's version
 (installed with --no-deps; no CUDA libraries, no GPU), and JAX_PLATFORMS=cpu.
-The targets are descriptions of chips from their published figures.
+The files in targets/ describe chips by their published figures.
 """
 
 import collections
@@ -21,32 +21,20 @@ from tv_jax.engine import programs
 
 TARGETS = pathlib.Path(__file__).parent / "targets"
 
-# What `generate` asks of the compiler on a GPU.
+# The compiler options of `generate` on a GPU.
 CAPTURE = programs.CAPTURE
 
 
 def available() -> bool:
-  """Whether the CUDA compiler plugin is installed."""
+  """Returns whether the CUDA compiler plugin is installed."""
   return (
     importlib.util.find_spec("jax_plugins") is not None
     and importlib.util.find_spec("jax_plugins.xla_cuda13") is not None
   )
 
 
-def why_not() -> str:
-  """What keeps this process from compiling for a GPU that is not there."""
-  if not available():
-    return (
-      "that needs jax-cuda13-plugin and jax-cuda13-pjrt of jaxlib's version,"
-      " installed with --no-deps, but no GPU"
-    )
-  if jax.default_backend() != "cpu":
-    return "set JAX_PLATFORMS=cpu to compile for a GPU that is not there"
-  return ""
-
-
 def mesh(target: str = "h200") -> jax.sharding.Mesh:
-  """Returns a mesh of a single device that is described, not present."""
+  """Returns a mesh of one device, made from the description of a chip."""
   description = topologies.get_topology_desc(
     platform="cuda",
     target_config=(TARGETS / f"{target}.txtpb").read_text(),
@@ -60,10 +48,10 @@ class Program:
   """A program compiled for a GPU.
 
   Attributes:
-    hlo: The optimised module's text.
-    thunks: What is to be launched, one line each, nested bodies included.
+    hlo: Text of the optimised module.
+    thunks: XLA's launches, one line each, with the bodies of loops.
     launches: The same list after XLA has captured CUDA graphs.
-    names: By the number of a thunk, its instruction in the module.
+    names: The instruction of each thunk, by the thunk's number.
     memory: Compiled memory statistics (temporaries, aliases, arguments).
   """
 
@@ -84,8 +72,8 @@ class Program:
 
   @property
   def host_loops(self) -> tuple[str, ...]:
-    """The loops that are in no CUDA graph: the host waits in each iteration."""
-    loops, around = [], []  # the thunks that the line is nested in
+    """The loops outside CUDA graphs: the host waits in each iteration."""
+    loops, around = [], []  # around: the thunks that contain the line
     for line in self.launches:
       match = re.match(r"( *)\d+: k(\w+)", line)
       if not match:
@@ -98,7 +86,7 @@ class Program:
     return tuple(loops)
 
   def moved(self, at_least: int) -> list[str]:
-    """Copies and transposes of `at_least` numbers, in or out of fusions.
+    """Returns copies and transposes of `at_least` numbers, fused ones too.
 
     The text shows the size of each result:
     `%name = type[sizes]{layout} copy(`.
@@ -111,12 +99,12 @@ class Program:
     ]
 
   def kernels_by(self, pattern: str) -> collections.Counter[str]:
-    """How many kernels there are of each scope.
+    """Counts the kernels of each scope.
 
     Args:
-      pattern: What to find in the name of the operation that a kernel ends in,
-        such as "jit(generate)/while/body/verify/..": its first group is the
-        key, "" where it is not found.
+      pattern: Regular expression for the name of a kernel's last operation,
+        such as "jit(generate)/while/body/verify/..". Its first group is the
+        scope; "" for kernels that do not match.
     """
     scopes = dict(re.findall(r'%?([\w.-]+) = .*?op_name="([^"]*)"', self.hlo))
     counts: collections.Counter[str] = collections.Counter()
@@ -133,14 +121,11 @@ def compile_for(
   """Compiles `function` for `target`.
 
   Args:
-    function: What `jax.jit` takes.
-    *arguments: Pytrees of `jax.ShapeDtypeStruct`.
+    function: The function to compile.
+    *arguments: Its arguments, as pytrees of `jax.ShapeDtypeStruct`.
     target: A file of `benchmarks/targets/`, without its ending.
     options: More compiler options, by name without the leading dashes.
     **jit: Keyword arguments of `jax.jit`.
-
-  Returns:
-    The compiled program.
   """
   place = NamedSharding(mesh(target), PartitionSpec())
 
@@ -158,7 +143,7 @@ def compile_for(
       | (options or {})
     )
     thunks = _dumped(dump, "thunk_sequence")
-    # Not written where there is nothing to put into a graph.
+    # XLA does not write the file if no graph is captured.
     launches = _dumped(dump, "thunk_sequence_after_thunk_passes") or thunks
     metadata = "\n".join(_dumped(dump, "thunk_metadata"))
   names = re.findall(
@@ -174,7 +159,7 @@ def compile_for(
 
 
 def _dumped(directory: str, what: str) -> tuple[str, ...]:
-  """The lines of the files that XLA wrote of this kind."""
+  """Returns the lines of the files of this kind that XLA wrote."""
   return tuple(
     line
     for path in sorted(pathlib.Path(directory).glob(f"*.{what}.txt"))

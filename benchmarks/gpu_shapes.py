@@ -1,6 +1,6 @@
 """The paper's models as shapes, and the arguments of the engine's programs.
 
-Nothing here needs a checkpoint: parameters are random, or mere shapes.
+No checkpoint is needed: parameters are random arrays, or only their shapes.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ _QWEN3 = {
   "rms_norm_eps": 1e-6,
 }
 
-# Hidden size, the MLP's, layers, heads, vocabulary, positions: from config.json
-# of the repository on the Hugging Face hub that is named above each.
+# Hidden size, MLP size, layers, heads, vocabulary and positions, from the
+# config.json of the repository that is named above each model.
 MODELS = {
   # meta-llama/Llama-3.1-8B-Instruct
   "Llama-3.1-8B": _llama_3(4096, 14336, 32, 32, 128256, 131072, scaling=8.0),
@@ -77,7 +77,7 @@ MODELS = {
   ),
   # Qwen/Qwen3-8B
   "Qwen3-8B": _llama(4096, 12288, 36, 32, 151936, 40960, **_QWEN3),
-  # Two that a laptop runs in no time.
+  # Two tiny models, for a machine without a GPU.
   "toy": _llama(32, 48, 2, 4, 64, 512, num_key_value_heads=2),
   "toy draft": _llama(16, 24, 1, 2, 64, 512, num_key_value_heads=2),
 }
@@ -92,19 +92,19 @@ def config(name: str, dtype: str, layers: int | None = None) -> Config:
 
 
 def parameters(module, make: Callable) -> dict:
-  """Makes the parameters that are not a target's, by `make(path, box)`."""
+  """Makes a module's own parameters by `make(path, box)`."""
   boxes = stored(module)
   return unflatten_dict({path: make(path, box) for path, box in boxes.items()})
 
 
 def shape_of(path, box) -> jax.ShapeDtypeStruct:
-  """Makes no parameter, but its shape: a `make`."""
+  """Returns a parameter's shape; a function for `make`."""
   del path
   return jax.ShapeDtypeStruct(box.value.shape, box.value.dtype)
 
 
 def random_of(seed: int, scale: float = 0.02) -> Callable:
-  """Returns a `make` of random arrays on the device; norms are around 1."""
+  """Returns a `make` of random arrays on the device; norms are near 1."""
   keys = iter(jax.random.split(jax.random.key(seed), 4096))
 
   def make(path, box):
@@ -122,18 +122,13 @@ def _normal(key, shape, dtype, mean, scale):
 
 
 def model(config: Config, make: Callable) -> Model:
-  """Makes a Llama of parameters by `make`."""
+  """Makes a Llama with parameters by `make`."""
   module = decoder.Decoder(config)
   return Model(module=module, params=parameters(module, make), source="random")
 
 
-def random_model(config: Config, seed: int, scale: float = 0.02) -> Model:
-  """Makes a Llama of random weights."""
-  return model(config, random_of(seed, scale))
-
-
 def head(target: Model, make: Callable) -> Model:
-  """Makes an EAGLE-1 head for `target`: a layer of the same shape, a bias."""
+  """Makes an EAGLE-1 head: a layer of the target's shape, with a bias."""
   config = dataclasses.replace(target.config, num_hidden_layers=1)
   return _draft(target, eagle.Eagle(config, True, target.mesh), make)
 
@@ -150,13 +145,13 @@ def block_draft(
   layers: int = 5,
   reads: tuple[int, ...] = (1, 9, 17, 25, 33),
 ) -> Model:
-  """Makes a DSpark draft for `target`, by default as published for Qwen3-8B.
+  """Makes a DSpark draft, by default as published for Qwen3-8B.
 
   Args:
-    target: Its target.
-    make: As of `parameters`.
+    target: The target of the draft.
+    make: As for `parameters`.
     layers: Number of layers, each of the same shape as the target's.
-    reads: The target's layers that it reads.
+    reads: The layers of the target whose outputs the draft reads.
   """
   config = dataclasses.replace(
     target.config,
@@ -177,7 +172,7 @@ def decoding(
   verifier: str = "traversal",
   **options,
 ) -> DecodeConfig:
-  """Returns how `tv_jax.generate` decodes; plainly without a draft."""
+  """Returns the decoding options; without a draft, those of plain decoding."""
   kind = "none"
   if draft is not None:
     kind = "eagle" if isinstance(draft.module, eagle.Eagle) else "independent"
@@ -223,15 +218,15 @@ def arguments(
 
 
 def bytes_of(tree) -> int:
-  """Counts the bytes of all its arrays, or shapes."""
+  """Counts the bytes of all arrays or shapes in a pytree."""
   return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
 
 
 def bytes_of_pass(model: Model, slots: int, batch: int = 1) -> int:
   """Counts the bytes that a pass reads: weights once, `slots` of each cache.
 
-  Few rows of an embedding are read, unless it is the unembedding too. Writes
-  and activations are small and are left out.
+  A pass reads few rows of an embedding, unless it is the unembedding too.
+  Writes and activations are small and are left out.
   """
   params, config = model.params, model.config
   weights = bytes_of(params)
@@ -245,7 +240,7 @@ def bytes_of_pass(model: Model, slots: int, batch: int = 1) -> int:
 def bytes_of_cycle(
   target: Model, draft: Model, tree: Tree, slots: int, batch: int = 1
 ) -> int:
-  """Counts a cycle's bytes: all passes, and each law of each row once."""
+  """Counts a cycle's bytes: all passes, and each row of probabilities once."""
   laws = 4 * target.config.vocab_size * (len(tree) + len(tree.inner)) * batch
   passes = tree.max_depth * bytes_of_pass(draft, slots, batch)
   return bytes_of_pass(target, slots, batch) + passes + laws

@@ -1,12 +1,12 @@
-"""Time and memory that loading a target and its draft takes.
+"""Measures the time and memory that loading a target and its draft takes.
 
   python -m benchmarks.loading TARGET [DRAFT] --code=../before --code=.
 
 Each round loads the models once with each copy of the code, every time in a new
-process; read the files once before, so that they are in the system's cache.
-Processor seconds are the sum over threads, in the program and in the system.
-Memory is what the process takes while it loads (`VmHWM`, less what it had
-before) beside the size of the weights.
+process. Read the files once before, so that they are in the system's cache.
+Processor seconds are sums over threads, in the program and in the system. The
+peak is the memory (`VmHWM`) that loading adds to the process. It is shown
+beside the size of the weights.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import sys
 
 from benchmarks import common
 
-# Runs in a process of its own, in the folder of one copy of the code.
+# Runs in a separate process, in the folder of one copy of the code.
 _LOAD = """
 import json, os, sys, time
 sys.path.insert(0, ".")

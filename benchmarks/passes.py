@@ -2,15 +2,15 @@
 
   python -m benchmarks.passes bundled/target
 
-Speculative decoding pays where a pass over a tree takes hardly longer than a
-pass over one token. Both limits are measured in the same run: how fast the
+Speculative decoding pays if a pass over a tree takes hardly longer than a pass
+over one token. The same run measures two limits of the machine: how fast the
 cores read memory, and how fast they multiply large float32 matrices. A pass
 takes at least the longer of two times: reading its weights once, and doing its
 multiplications. (If all weights fit in the cores' caches, a pass can take less
-than the first.)
+than the first time.)
 
-Numbers of tokens take turns, in a new random order in each round. Times are
-medians over rounds; only ratios travel from one machine to another.
+The numbers of tokens take turns, in a new random order in each round. Times are
+medians over rounds. Only ratios carry over to another machine.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ _STREAM, _MATRIX, _TIMES = 1 << 29, 2048, 5
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=3)
 def forward(module, params, tokens, cache):
-  """Returns logits [1, T, V] and the cache, as long as it was."""
+  """Returns logits [1, T, V], and the cache with its length unchanged."""
   logits, _, after = causal_pass(module, params, (tokens,), cache)
   return logits, dataclasses.replace(after, length=cache.length)
 
 
 def seconds(run) -> float:
-  """Returns how long a call takes, with its results."""
+  """Returns the seconds of a call, until its results are ready."""
   begin = time.perf_counter()
   jax.block_until_ready(run())
   return time.perf_counter() - begin
 
 
 def limits() -> tuple[float, float]:
-  """Returns bytes read and float32 operations done in a second."""
+  """Returns bytes read, and float32 operations, per second."""
   matrix, multiply = jnp.ones((_MATRIX, _MATRIX)), jax.jit(jnp.matmul)
   parts = np.array_split(np.ones(_STREAM // 4, np.float32), environment.cores())
   with ThreadPoolExecutor(len(parts)) as threads:
@@ -90,9 +90,9 @@ def measure(model: models.Model, sizes, rounds: int) -> dict:
 
 
 def weights(model: models.Model) -> tuple[int, int]:
-  """Returns how many numbers a pass multiplies by, and their bytes."""
+  """Returns the number of weights that a pass reads, and their bytes."""
   params = dict(model.params)
-  if "unembedding" in params:  # of the embedding few rows are read
+  if "unembedding" in params:  # then a pass reads few rows of the embedding
     del params["embedding"]
   kept = [x for x in jax.tree.leaves(params) if x.ndim > 1]
   return sum(x.size for x in kept), sum(x.nbytes for x in kept)

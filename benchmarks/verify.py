@@ -3,18 +3,17 @@
     JAX_PLATFORMS=cpu python -m benchmarks.verify
     python -m benchmarks.verify --vocab 32000 --trees chain:5 eagle
 
-Drafts. Target logits are 5 times a normal variate: a few tokens hold most of
-the mass (the likeliest about 0.4 on average). Draft logits are the target's
-plus 0.6 times a normal variate, for a mean total variation TV(p, q) of about
-0.2. Siblings are drawn from q without replacement, anew for each decision, and
-so are the coins. All rows are float32.
+Target logits are 5 times a normal variate: a few tokens hold most of the mass
+(the most likely one about 0.4 on average). Draft logits are the target's plus
+0.6 times a normal variate, for a mean total variation TV(p, q) of about 0.2.
+Siblings are drawn from q without replacement. Each decision has new siblings
+and coins. All rows are float32.
 
-A generation has one verification in every cycle of its loop, so all decisions
-of a tree run in one program, each with the draw of its bonus token. All rules
-are compiled and warm before a clock starts, then take turns in a new random
-order, on the same tokens and coins. The fastest of four rounds counts, since
-other work on the machine can only add time. Only ratios travel from one machine
-to another.
+All decisions of a tree run in a loop in one program, as in a generation, each
+with the draw of its bonus token. All rules are compiled and warmed up first.
+Then they take turns in a new random order, on the same tokens and coins. The
+fastest of four rounds counts, since other work on the machine can only add
+time. Only ratios carry over to another machine.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit
 
 SCALE, NOISE = 5.0, 0.6
 ROUNDS = 4
-PAPERS = "traversal_reference"  # a loop that ends where a node is accepted
+PAPERS = "traversal_reference"  # a loop that ends once a node is accepted
 
 
 def make_drafts(tree: Tree, vocabulary: int, decisions: int):
-  """Makes laws q, p [N, V], and tokens [decisions, N] drawn from q."""
+  """Makes probabilities q, p [N, V], and tokens [decisions, N] from q."""
   inner, k = jnp.asarray(tree.inner), tree.max_children
-  # Where a node has fewer children, the rest of a draw is dropped.
+  # A node with fewer children drops the rest of its draw.
   places = np.where(tree.children < 0, len(tree), tree.children)[tree.inner]
 
   @jax.jit
@@ -124,7 +123,7 @@ def main() -> None:
     for name in options.trees:
       common.say(f"measuring {name} at V = {vocabulary}")
       tree = common.tree(name)
-      # Fewer on large trees, yet enough for a mean.
+      # Fewer decisions on large trees, but enough for a mean.
       most = max(24, options.decisions * 64 // len(tree))
       columns[name] = column(tree, vocabulary, min(options.decisions, most))
     every = [*columns.values()]
