@@ -1,25 +1,24 @@
-"""Races tv_jax against transformers: plain and assisted generation, one run.
+"""Times tv_jax and transformers in turn: plain and assisted generation.
 
   python -m benchmarks.peers --draft=bundled/draft --target=bundled/target
 
-The same weights, prompts, temperature and number of new tokens, in one process
-on the same cores; needs PyTorch (the parity extra). With --alone tv_jax races
-without transformers, and needs none.
+Both use the same weights, prompts, temperature and number of new tokens, in one
+process on the same cores. transformers needs PyTorch (the extra [parity]). With
+--alone, only tv_jax is timed.
 
-What the peer gets: float32, sdpa attention, its key and value cache, inference
-mode, a warm-up of every setting, as many threads as there are cores, and also a
-single one, which is several times faster where other work is running. Its
-assisted generation runs with an independent draft, at its default number of
-assistant tokens and at 5 of them always. (A draft that uses its target's
-embedding gets a copy, and knows all tokens there.) Of all settings the best
-median counts. Ends are ignored on both sides, so that all yield the same number
-of tokens.
+transformers runs in float32, with sdpa attention, its key-value cache and
+inference mode. Every setting is warmed up. It gets as many threads as there are
+cores, and also a single thread, which is several times faster if other work is
+running. Assisted generation needs an independent draft. It runs with the
+default number of assistant tokens, and with 5 in every cycle. (A draft that
+uses its target's embedding gets a copy, and then knows all tokens.) The setting
+with the best median counts. Both sides ignore end tokens, so that all methods
+yield the same number of tokens.
 
-Protocol. Everything is compiled and warm before a clock starts. Then all take
-turns, in a new random order in each round, on the same prompts. The clock runs
-for the whole call on both sides, with the reading of the prompt. Tokens per
-second are the median of the rounds, ratios are taken within each round. Only
-ratios travel from one machine to another.
+All methods take turns on the same prompts, in a new random order in each round.
+The clock runs for the whole call, prefill included. Tokens per second are
+medians over rounds; ratios are taken within each round. Only ratios carry over
+to another machine.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from benchmarks import common
 from tv_jax import models
 from tv_jax.engine.cycle import CHUNK
 from tv_jax.engine.decode import padded
-from tv_jax.engine.generate import encode
+from tv_jax.engine.generate import encode_prompts
 from tv_jax.engine.pair import Pair
 from tv_jax.models import decoder
 from tv_jax.runs import environment
@@ -52,10 +51,10 @@ ASSISTED = {"default": None, "constant 5": 5}
 
 
 class Peer:
-  """The same models in transformers."""
+  """The models in transformers."""
 
   def __init__(self, target: str, draft: str | None, tokens: int):
-    """Loads them from directories; None: no draft."""
+    """Loads the models from directories; `draft` may be None."""
     import torch
     import transformers
 
@@ -66,7 +65,7 @@ class Peer:
       model = transformers.AutoModelForCausalLM.from_pretrained(
         path, dtype=torch.float32, attn_implementation="sdpa"
       ).eval()
-      # Nothing ends an answer, and nothing but the temperature shapes a law.
+      # No end tokens, and no sampling option except the temperature.
       model.generation_config = transformers.GenerationConfig(
         pad_token_id=0, use_cache=True
       )
@@ -76,16 +75,16 @@ class Peer:
     self.draft = load(draft) if draft else None
 
   def plain(self, threads: int, temperature: float, prompts) -> int:
-    """Generates; how many tokens there were."""
+    """Generates without a draft; returns the number of tokens."""
     return self._run(threads, temperature, prompts, {})
 
   def assisted(
     self, fixed: int | None, threads: int, temperature: float, prompts
   ) -> int:
-    """Generates with the draft: by default, or `fixed` tokens a cycle."""
+    """Generates with the draft, and `fixed` assistant tokens in each cycle."""
     assert self.draft
     settings = self.draft.generation_config
-    # None is the default: 20, and fewer where the draft is unsure.
+    # None is the default: 20, and fewer if the draft is not confident.
     settings.num_assistant_tokens = fixed
     settings.num_assistant_tokens_schedule = "constant"
     settings.assistant_confidence_threshold = None if fixed is None else 0.0
@@ -111,7 +110,7 @@ class Peer:
 
 
 def load_peer(pair: Pair, tokens: int) -> Peer:
-  """Loads our weights, as they are here, into transformers."""
+  """Loads the weights of a pair into transformers."""
   with tempfile.TemporaryDirectory() as folder:
     models.save(f"{folder}/target", pair.target)
     if pair.draft_kind != "independent":
@@ -136,11 +135,11 @@ def load_peer(pair: Pair, tokens: int) -> Peer:
 def read_prompts(pair: Pair, source: str, template: str) -> list[list[int]]:
   """Reads questions as tokens, shuffled; keeps the most common padded size.
 
-  Then each method is compiled once for each number of rows.
+  So each method is compiled only once for each number of rows.
   """
   questions = questions_lib.load_questions(source)
   texts = [question.turns[0] for question in questions]
-  encoded = encode(pair, texts, template, limit=1)
+  encoded = encode_prompts(pair, texts, template, limit=1)
   sizes = [padded(len(tokens), CHUNK) for tokens in encoded]
   (common_size, _), *_ = Counter(sizes).most_common(1)
   kept = zip(encoded, sizes, strict=True)
@@ -151,7 +150,7 @@ def read_prompts(pair: Pair, source: str, template: str) -> list[list[int]]:
 def contestants(
   pair, prompts, peer: Peer | None, temperature: float, flags
 ) -> dict:
-  """Functions of a round's number that generate, by name; tokens come back."""
+  """Returns the methods by name: functions from a round's number to tokens."""
 
   def chosen(rows, turn):
     items = [turn * rows + i for i in range(rows)]
@@ -197,7 +196,7 @@ def contestants(
 
 
 def measure(runs: dict[str, Callable], flags) -> dict[str, np.ndarray]:
-  """Tokens per second [rounds] by name."""
+  """Returns tokens per second [rounds] by name."""
 
   def timed(run: Callable, turn: int) -> float:
     begin = time.perf_counter()
@@ -215,7 +214,7 @@ def measure(runs: dict[str, Callable], flags) -> dict[str, np.ndarray]:
 
 
 def best(speeds: dict, prefix: str, suffix: str = "") -> str:
-  """The name of the fastest of those that begin and end so."""
+  """Returns the fastest method with this prefix and suffix."""
   names = [
     name
     for name in speeds

@@ -14,10 +14,11 @@ from tv_jax.engine import cycle, programs
 from tv_jax.engine.config import (
   COLDEST_DRAFT,
   DecodeConfig,
+  Options,
   decode_config,
 )
 from tv_jax.engine.decode import Batch, Prompt
-from tv_jax.engine.generate import encode
+from tv_jax.engine.generate import encode_prompts
 from tv_jax.engine.pair import Pair
 from tv_jax.models import templates
 from tv_jax.proposals import INVALID, PROPOSALS
@@ -261,16 +262,14 @@ class TestRefusals:
 
 
 def test_the_options_stand_in_the_signatures():
-  """With the same types and defaults in all three functions."""
+  """With the same types and defaults."""
   options = dict(inspect.signature(decode_config).parameters)
   options.pop("pair")
   ours = inspect.signature(tv_jax.generate).parameters
   assert {name: ours[name] for name in options} == options
-  theirs = inspect.signature(tv_jax.stream).parameters
-  shared = options.keys() & theirs.keys()
-  assert {name: theirs[name] for name in shared} == {
-    name: options[name] for name in shared
-  }
+  for name, type_ in Options.__annotations__.items():
+    assert options[name].annotation == type_.__forward_arg__
+    assert name in tv_jax.stream.__doc__
   for name in ours.keys() - {"pair", "prompts"}:
     assert ours[name].kind is inspect.Parameter.KEYWORD_ONLY
     assert f"    {name}: " in tv_jax.generate.__doc__
@@ -318,7 +317,7 @@ def test_each_of_several_rules_has_the_same_program():
 )
 def test_prompts_may_be_messages_and_a_single_one(bundled, asked, count):
   template = "chat" if count == 1 else "raw"
-  found = encode(bundled, asked, template, 8)
+  found = encode_prompts(bundled, asked, template, 8)
   chat = templates.encode("chat", bundled.tokenizer, ["What does a fox eat?"])
   assert found[0] == chat
   assert len(found) == count
@@ -336,5 +335,5 @@ def test_prompts_may_be_messages_and_a_single_one(bundled, asked, count):
   ],
   ids=str,
 )
-def test_a_draft_is_as_cool_as_its_target(options, drawn):
+def test_the_default_temperature_of_a_draft(options, drawn):
   assert decode_config(pair(), **options).draft_temperature == drawn

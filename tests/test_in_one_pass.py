@@ -73,7 +73,7 @@ def test_a_stop_that_cannot_be_is_refused(kind, stop, words):
     generate(kind, draft_stop=stop)
 
 
-def test_what_the_target_says_of_the_text_is_all_that_is_kept():
+def test_the_cache_keeps_only_tokens_that_the_target_processed():
   """After a prompt and after a cycle: rows of all tokens but the root."""
   config = decode_config(pair("dspark"), tree="chain:3", ends=())
   batch = test_generation.batch_of(pair("dspark"), config)

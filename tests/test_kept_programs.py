@@ -104,7 +104,6 @@ def test_what_is_compiled_is_told_and_a_large_tree_is_warned_of(caplog):
 
 
 CUDA, ROCM = "PJRT C API\ncuda 13000", "PJRT C API\nrocm 70000"
-OFF = {"TV_JAX_CUDA_GRAPHS": "0"}
 OWN = {"XLA_FLAGS": "--xla_gpu_enable_command_buffer="}
 
 
@@ -112,7 +111,6 @@ OWN = {"XLA_FLAGS": "--xla_gpu_enable_command_buffer="}
   ("version", "environment", "captured"),
   [
     (CUDA, {}, True),
-    (CUDA, OFF, False),
     (CUDA, OWN, False),
     (ROCM, {}, False),
     ("cpu", {}, False),
@@ -124,7 +122,6 @@ def test_loops_are_cuda_graphs_where_there_is_cuda(
   client = types.SimpleNamespace(platform_version=version)
   device = types.SimpleNamespace(client=client)
   monkeypatch.setattr(jax, "devices", lambda: [device])
-  monkeypatch.delenv("TV_JAX_CUDA_GRAPHS", raising=False)
   for name, value in environment.items():
     monkeypatch.setenv(name, value)
   assert programs._graphs() == (programs.CAPTURE if captured else None)

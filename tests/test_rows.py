@@ -64,7 +64,7 @@ def same(ours, theirs):
     ),
   ],
 )
-def test_it_is_what_each_prompt_gives_alone(kind, options):
+def test_rows_equal_prompts_decoded_alone(kind, options):
   """Also in the slots of a batch that was given up, and again."""
   how = config(kind, **options)
   batch = Batch(pair(kind), how, 2, 16)
@@ -121,7 +121,7 @@ def test_each_config_is_compiled_once_though_all_are_timed_in_turn(monkeypatch):
     assert all(0 < answer.cycles < answer.seconds for answer in answers[name])
 
 
-def test_an_interrupt_leaves_what_was_recorded(tmp_path, monkeypatch):
+def test_an_interrupt_leaves_the_recorded_cycles(tmp_path, monkeypatch):
   path, count = tmp_path / "run.npz", []
   keep = recording.Recording.keep
 
@@ -160,9 +160,9 @@ def test_cycles_with_a_nan_are_left_out():
   assert cycles.left_out == 1
 
 
-def test_what_cannot_be_recorded_is_refused(tmp_path):
+def test_runs_that_cannot_be_recorded_are_refused(tmp_path):
   path = tmp_path / "run.npz"
-  with pytest.raises(ValueError, match="verifier=None: give"):
+  with pytest.raises(ValueError, match=r"^plain, .*: give a rule"):
     tv_jax.record(pair(), PROMPTS, path, verifier=None)
   with pytest.raises(ValueError, match="there is no folder"):
     tv_jax.record(pair(), PROMPTS, tmp_path / "none" / "run.npz")

@@ -98,7 +98,7 @@ def pieces():
 
 
 @pytest.mark.parametrize("kind", ["bytes", "pieces"])
-def test_what_is_said_token_by_token_is_the_text(kind, pieces):
+def test_speech_token_by_token_is_the_text(kind, pieces):
   tokenizer = bundled().tokenizer if kind == "bytes" else pieces
   begin = tokenizer.all_special_ids[:1]
   tokens = tokenizer.convert_tokens_to_ids(["\u2581ab", "nn"]) + begin
@@ -120,7 +120,7 @@ def test_what_is_said_token_by_token_is_the_text(kind, pieces):
   assert speech.rest() == "\ufffd"
 
 
-def test_what_stands_for_the_unknown_ends_no_answer(pieces):
+def test_the_unknown_token_completes_no_stop_string(pieces):
   tokenizer = transformers.PreTrainedTokenizerFast(
     tokenizer_object=pieces.backend_tokenizer, unk_token="<s>"
   )

@@ -23,7 +23,7 @@ from tv_jax.verifiers import VERIFIERS
     ),
   ],
 )
-def test_what_is_streamed_is_what_generate_says(kind, options):
+def test_stream_yields_the_tokens_of_generate(kind, options):
   options = {"max_new_tokens": 23, "seed": 3, **options}
   prompt, item = PROMPTS[2], 7
   free = [*tv_jax.stream(pair(kind), prompt, item=item, ends=(), **options)]
@@ -74,7 +74,7 @@ def test_faults_are_told_at_the_end():
     assert [drafted for _, drafted in cycles] == [0, 0]
 
 
-def test_what_is_wrong_is_told_before_the_first_cycle():
+def test_wrong_options_are_refused_at_the_call():
   with pytest.raises(ValueError, match="max_new_tokens=0"):
     tv_jax.stream(pair(), [5], max_new_tokens=0)
   with pytest.raises(ValueError, match="prompt 0 is empty"):

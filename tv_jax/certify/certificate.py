@@ -88,7 +88,7 @@ def check(
     faults = proposal_check.faults
     return _without_law(tree, settings, faults, proposal_wrong=True)
   V, dtype = settings.tokens(tree), settings.dtype
-  if faults := contract.faults(rule, proposal, tree, dtype, V):
+  if faults := contract.rule_faults(rule, proposal, tree, dtype, V):
     return _without_law(tree, settings, faults)
   run = outcome.compile_rule(rule, proposal, tree, dtype, V)
   return _enumerate(run, proposal, tree, settings)

@@ -290,9 +290,9 @@ def _draw(
   Raises:
     ValueError: `draw` does not return int32 [k].
   """
-  wrong = contract.drawn(proposal, k, laws.dtype, laws.shape[1])
-  if wrong:
-    raise ValueError("; ".join(wrong))
+  fault = contract.draw_fault(proposal, k, laws.dtype, laws.shape[1])
+  if fault:
+    raise ValueError(fault)
 
   def many(key, q):
     keys = jax.random.split(key, count)

@@ -1,4 +1,8 @@
-"""The engine: from a pair and prompts to tokens, cycle by cycle."""
+"""The engine: from a pair and prompts to tokens, cycle by cycle.
+
+In reading order: generate.py (prompts in, tokens out), config.py (the options),
+decode.py (the loop over prompts), cycle.py (one cycle), state.py (its arrays).
+"""
 
 from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.generate import Cycle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from tv_jax import drafting, probs, proposals, verifiers
 from tv_jax import tree as tree_lib
@@ -105,6 +105,23 @@ class DecodeConfig:
     return f"{method}, temperature {self.temperature:g}"
 
 
+class Options(TypedDict, total=False):
+  """Options that several functions pass on; `generate` describes them."""
+
+  tree: Tree | Adaptive | str
+  verifier: Rule | None
+  proposal: Proposal | str
+  temperature: float
+  max_new_tokens: int
+  seed: int
+  top_k: int
+  top_p: float
+  draft_temperature: float | None
+  draft_stop: float
+  stop: str | Sequence[str] | None
+  ends: Sequence[int] | None
+
+
 def decode_config(
   pair: Pair,
   *,
@@ -148,11 +165,11 @@ def decode_config(
     seed=checks.integer(0, SEEDS - 1)(seed, "seed"),
     batch_size=checks.integer(1)(batch_size, "batch_size"),
     ends=pair.ends if ends is None else token([*ends], "ends"),
-    stop=_texts(pair, stop),
+    stop=_stop_strings(pair, stop),
     # Every cycle gains at least one token, which limits the number of cycles.
     trace=min(checks.integer(0)(trace, "trace"), max_new_tokens),
   )
-  drawn = proposals.resolve(proposal)
+  proposal = proposals.resolve(proposal)
   if verifier is None:
     if panel or trace or among or draft_stop:
       raise ValueError(
@@ -172,7 +189,7 @@ def decode_config(
       " positions"
     )
   rule, rules, panel_rules = _rules(
-    verifier, among, panel, shape, drawn, vocabulary
+    verifier, among, panel, shape, proposal, vocabulary
   )
   drafter = _drafter(pair, draft_stop)
   if 0 < drafter.block < shape.max_depth:
@@ -184,14 +201,14 @@ def decode_config(
     # A proposal that only ranks tokens needs no temperature. A low one would
     # make the unlikely tokens equal, with probability 0.
     same = max(temperature, COLDEST_DRAFT)
-    draft_temperature = 1.0 if drawn.ranks else same
+    draft_temperature = 1.0 if proposal.ranks else same
   layers = pair.draft.config.target_layers
   return dataclasses.replace(
     plain,
     target=pair.target.module.clone(outputs=layers),
     drafter=drafter,
     tree=shape,
-    proposal=drawn,
+    proposal=proposal,
     verifier=rule,
     rules=rules,
     panel=panel_rules,
@@ -199,8 +216,8 @@ def decode_config(
   )
 
 
-def _texts(pair, stop) -> tuple[str, ...]:
-  """Returns the stop strings as a tuple."""
+def _stop_strings(pair, stop) -> tuple[str, ...]:
+  """Checks the option `stop`, and returns it as a tuple."""
   texts = (stop,) if isinstance(stop, str) else stop or ()
   texts = checks.list_of(checks.text)(texts, "stop")
   if "" in texts:

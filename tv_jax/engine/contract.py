@@ -18,59 +18,57 @@ from tv_jax.verifiers import VERIFIERS, Decision, Verifier
 def check(
   rule: Verifier, proposal: Proposal, tree: Tree | Adaptive, V: int, dtype="f4"
 ) -> None:
-  """Traces a user's rule and proposal; raises ValueError for a wrong result."""
-  found = {}
-  if proposal not in PROPOSALS.values():
-    sizes = sorted(tree.family_sizes)
-    wrong = [x for k in sizes for x in drawn(proposal, k, dtype, V)]
-    found[f"proposal {proposal.name!r}"] = wrong
-  if rule not in VERIFIERS.values():
-    found[f"verifier {rule.name!r}"] = faults(rule, proposal, tree, dtype, V)
-  for name, wrong in found.items():
-    if wrong:
-      raise ValueError(f"{name} on {tree!r}: {'; '.join(wrong)}")
+  """Raises ValueError if a user's rule or proposal returns wrong shapes."""
+  own_proposal = proposal not in PROPOSALS.values()
+  for k in tree.family_sizes if own_proposal else ():
+    if fault := draw_fault(proposal, k, dtype, V):
+      raise ValueError(f"proposal {proposal.name!r} on {tree!r}: {fault}")
+  if rule in VERIFIERS.values():
+    return
+  if faults := rule_faults(rule, proposal, tree, dtype, V):
+    found = "; ".join(faults)
+    raise ValueError(f"verifier {rule.name!r} on {tree!r}: {found}")
 
 
-def faults(
+def rule_faults(
   rule: Verifier, proposal: Proposal, tree: Tree | Adaptive, dtype, V: int
 ) -> list[str]:
   """Describes wrong shapes and dtypes in the results of a rule."""
-  array, N = jax.ShapeDtypeStruct, len(tree)
 
-  def judge(tokens, q, p, eta):
-    shape, stop = tree, eta
+  def decide(tokens, *draft):
+    shape = tree
     if isinstance(shape, Adaptive):
       shape = adaptive.topology(shape, tokens)
-    if rule.offers:
-      stop = rule.stop_law(shape, proposal, tokens, q, p)
-    return rule.decide(shape, proposal, tokens, q, p, eta), stop
+    return rule.decide(shape, proposal, tokens, *draft)
 
-  tokens, laws, eta = (
-    array((N,), "i4"),
-    array((N, V), dtype),
-    array((N,), dtype),
-  )
-  decision, stop = jax.eval_shape(judge, tokens, laws, laws, eta)
+  N, array = len(tree), jax.ShapeDtypeStruct
+  laws, eta = array((N, V), dtype), array((N,), dtype)
+  decision = jax.eval_shape(decide, array((N,), "i4"), laws, laws, eta)
   if not isinstance(decision, Decision):
     return [
       f"decide returned {_form(decision)}: return a tv_jax.verifiers"
       " Decision(node=, residual=, accept=, fault=)"
     ]
-  return [
-    *_differs("Decision.node", decision.node, array((), "i4")),
-    *_differs("Decision.residual", decision.residual, array((V,), dtype)),
-    *_differs("Decision.accept", decision.accept, eta),
-    *_differs("Decision.fault", decision.fault, array((), bool)),
-    *_differs("stop_law", stop, eta),
-  ]
+  law, node, fault = array((V,), dtype), array((), "i4"), array((), bool)
+  wanted = {"node": node, "residual": law, "accept": eta, "fault": fault}
+  faults = (
+    _fault(f"Decision.{name}", getattr(decision, name), form)
+    for name, form in wanted.items()
+  )
+  return [*filter(None, faults)]
 
 
-def drawn(proposal: Proposal, k: int, dtype, V: int) -> list[str]:
-  """Describes a wrong shape or dtype of `draw`'s result for k siblings."""
+def draw_fault(proposal: Proposal, k: int, dtype, V: int) -> str:
+  """Describes a wrong shape or dtype of `draw`'s result; "" for a right one."""
   law, key = jax.ShapeDtypeStruct((V,), dtype), jax.random.key(0)
   tokens = jax.eval_shape(lambda key, q: proposal.draw(key, q, k), key, law)
   name = f"draw(key, q, {k}) for a {np.dtype(dtype).name} q"
-  return _differs(name, tokens, jax.ShapeDtypeStruct((k,), "i4"))
+  return _fault(name, tokens, jax.ShapeDtypeStruct((k,), "i4"))
+
+
+def _fault(name, found, wanted) -> str:
+  found, wanted = _form(found), _form(wanted)
+  return "" if found == wanted else f"{name} is {found}, not {wanted}"
 
 
 def _form(value) -> str:
@@ -78,8 +76,3 @@ def _form(value) -> str:
   if isinstance(value, jax.ShapeDtypeStruct):
     return f"{value.dtype.name}{[*value.shape]}"
   return "None" if value is None else type(value).__name__
-
-
-def _differs(name, found, wanted) -> list[str]:
-  found, wanted = _form(found), _form(wanted)
-  return [] if found == wanted else [f"{name} is {found}, not {wanted}"]

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import jax
 import numpy as np
@@ -15,10 +15,16 @@ import numpy as np
 from tv_jax.edge import checks
 from tv_jax.edge.progress import bar, silent
 from tv_jax.edge.reading import brief
-from tv_jax.engine.config import SEEDS, DecodeConfig, Rule, decode_config
+from tv_jax.engine.config import (
+  SEEDS,
+  DecodeConfig,
+  Options,
+  Rule,
+  decode_config,
+)
 from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.results import FAULT, IDLE, Generation, stop_after
+from tv_jax.engine.results import FAULT, Generation, stop_after
 from tv_jax.engine.state import continuation
 from tv_jax.models import templates
 from tv_jax.proposals import Proposal
@@ -157,48 +163,29 @@ def stream(
   pair: Pair,
   prompt: str | Sequence[int] | Conversation,
   *,
-  tree: Tree | Adaptive | str = "eagle",
-  verifier: Rule | None = "traversal",
-  proposal: Proposal | str = "without_replacement",
-  temperature: float = 1.0,
-  max_new_tokens: int = 128,
-  seed: int = 0,
   template: str = "raw",
-  top_k: int = 0,
-  top_p: float = 1.0,
-  draft_temperature: float | None = None,
-  draft_stop: float = 0.0,
-  stop: str | Sequence[str] | None = None,
-  ends: Sequence[int] | None = None,
   item: int = 0,
+  **options: Unpack[Options],
 ) -> Iterator[Cycle]:
   """Continues one prompt, and yields the tokens cycle by cycle.
 
-  Yields the same tokens as `tv_jax.generate`, which describes all options, with
-  one device-to-host transfer per cycle. `prompt` is a text, a conversation or
-  token ids, and `item` is its number in `items`. The stream ends with the token
-  that completes a stop string.
+  Yields the same tokens as `tv_jax.generate`, with one device-to-host transfer
+  per cycle. The stream ends with the token that completes a stop string.
+
+  Args:
+    pair: The target and its draft.
+    prompt: A text, a conversation or token ids.
+    template: As for `tv_jax.generate`.
+    item: The prompt's number in `items` of `tv_jax.generate`.
+    **options: Options of `tv_jax.generate`: tree, verifier, proposal,
+      temperature, max_new_tokens, seed, top_k, top_p, draft_temperature,
+      draft_stop, stop and ends.
 
   Raises:
     ValueError: An option or the prompt is wrong. The options are checked at the
       call. Nothing is compiled before the first cycle is asked for.
   """
-  config = decode_config(
-    pair,
-    tree=tree,
-    verifier=verifier,
-    proposal=proposal,
-    temperature=temperature,
-    draft_temperature=draft_temperature,
-    draft_stop=draft_stop,
-    top_k=top_k,
-    top_p=top_p,
-    max_new_tokens=max_new_tokens,
-    seed=seed,
-    batch_size=1,
-    ends=ends,
-    stop=stop,
-  )
+  config = decode_config(pair, batch_size=1, **options)
   (read,) = read_prompts(
     pair, config, [prompt], template=template, items=[item]
   )
@@ -208,7 +195,7 @@ def stream(
 def _stream(pair, config, prompt) -> Iterator[Cycle]:
   batch = Batch(pair, config, 1, len(prompt.tokens))
   batch.insert([prompt], 0)
-  told, end, cycles, faults = 0, None, 0, 0
+  told, end, faults = 0, None, 0
   while end is None and not batch.state.done[0]:
     batch.step()
     so_far = continuation(jax.device_get(batch.state.records), 0)
@@ -216,8 +203,8 @@ def _stream(pair, config, prompt) -> Iterator[Cycle]:
     new = so_far.tokens[told:end]
     yield Cycle(new, min(int(so_far.accepted[-1]) - 1, len(new)))
     told += len(new)
-    cycles, faults = len(so_far.accepted), so_far.faults
-  _warn(faults, False, cycles)
+    faults = so_far.faults
+  _warn(faults)
 
 
 def decode_all(
@@ -263,18 +250,14 @@ def decode_all(
     config=config,
     pair=pair,
   )
-  _warn(result.faults, result.idle, result.cycles)
+  _warn(result.faults)
   return result
 
 
-def _warn(faults: int, idle: bool, cycles: int) -> None:
-  """Warns of cycles with faults, and of a run that drafted nothing."""
-  for wrong, text in (
-    (faults, f"{faults} cycles met a fault: {FAULT}"),
-    (idle, f"none of {cycles} cycles drafted anything: {IDLE}"),
-  ):
-    if wrong:
-      warnings.warn(text, RuntimeWarning, stacklevel=4)
+def _warn(faults: int) -> None:
+  if faults:
+    text = f"{faults} cycles met a fault: {FAULT}"
+    warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 
 def read_prompts(
@@ -287,7 +270,7 @@ def read_prompts(
 ) -> list[Prompt]:
   """Encodes prompts as `generate` describes, and numbers them."""
   limit = config.max_new_tokens
-  encoded = encode(pair, prompts, template, limit)
+  encoded = encode_prompts(pair, prompts, template, limit)
   if items is None:
     items = [*range(len(encoded))]
   items = _integers(items, SEEDS, "items")
@@ -301,7 +284,9 @@ def read_prompts(
   ]
 
 
-def encode(pair: Pair, texts, template: str, limit: int) -> list[list[int]]:
+def encode_prompts(
+  pair: Pair, texts, template: str, limit: int
+) -> list[list[int]]:
   """Encodes prompts as `generate` describes.
 
   Raises:
@@ -309,10 +294,8 @@ def encode(pair: Pair, texts, template: str, limit: int) -> list[list[int]]:
   """
   if isinstance(texts, str) or _is_messages(texts):
     texts = [texts]
-  if isinstance(texts, bytes | Mapping) or not hasattr(texts, "__iter__"):
-    raise ValueError(
-      f"prompts: give a text, messages, or a list, not {brief(texts)}"
-    )
+  if isinstance(texts, Mapping):
+    raise ValueError(f"prompts={brief(texts)}: give a list of messages")
   config = pair.target.config
   encoded = []
   for i, prompt in enumerate(texts):

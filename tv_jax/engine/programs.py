@@ -103,8 +103,7 @@ def _graphs() -> dict | None:
   """
   nvidia = "cuda" in jax.devices()[0].client.platform_version
   flagged = "xla_gpu_enable_command_buffer" in os.environ.get("XLA_FLAGS", "")
-  wanted = os.environ.get("TV_JAX_CUDA_GRAPHS", "1") != "0" and not flagged
-  return CAPTURE if nvidia and wanted else None
+  return CAPTURE if nvidia and not flagged else None
 
 
 def forget_programs() -> None:

@@ -22,9 +22,6 @@ FAULT = (
   " or the policy that shapes the tree returned a NaN"
 )
 
-# Explains in messages why no cycle of a run drafted a token.
-IDLE = "the policy that shapes the tree gave no root a child"
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Estimate:
@@ -130,12 +127,6 @@ class Generation:
     return sum(map(len, self.accepted))
 
   @property
-  def idle(self) -> bool:
-    """Whether no cycle drafted a token, although none had a fault."""
-    wanted = self.tree and self.cycles and not self.faults
-    return bool(wanted) and not any(map(np.any, self.drafted))
-
-  @property
   def acceptance_length(self) -> Estimate:
     """Mean tokens gained per cycle; its error treats cycles as independent."""
     return Estimate.of(np.concatenate(self.accepted))
@@ -181,8 +172,6 @@ class Generation:
     )
     if self.faults:
       yield "FAULTS", f"IN {self.faults} CYCLES: {FAULT}"
-    if self.idle:
-      yield "NOTHING", f"WAS DRAFTED IN ANY CYCLE: {IDLE}"
 
   def _panel(self):
     expected = {k: np.concatenate(v) for k, v in self.expected.items()}

@@ -14,7 +14,7 @@ import numpy as np
 
 from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.decode import Batch, Prompt, decode
-from tv_jax.engine.generate import encode as check_tokens
+from tv_jax.engine.generate import encode_prompts
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.state import Continuation, Judged, Trace
 from tv_jax.models import templates
@@ -53,7 +53,7 @@ def encode(
     raise ValueError(
       f"a prompt of {len(tokens)} tokens leaves no room for an answer in {most}"
     )
-  check_tokens(pair, [tokens], "raw", 1)
+  encode_prompts(pair, [tokens], "raw", 1)  # checks the tokens
   number = questions_lib.number_of(question.question_id, len(answers))
   limit = min(settings.max_new_tokens, most - len(tokens))
   return Prompt(tokens, number, limit)

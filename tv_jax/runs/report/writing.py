@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tv_jax.edge import disk
 from tv_jax.edge import tables as formats
 from tv_jax.edge.tables import Table
-from tv_jax.engine.results import FAULT, IDLE
+from tv_jax.engine.results import FAULT
 from tv_jax.runs import store
 from tv_jax.runs.report import forest, page, speed, tables
 from tv_jax.runs.report.tables import ALL, Cells
@@ -117,7 +117,10 @@ def _warnings(unit: store.Unit, cells: Cells) -> list[str]:
     lines.append(f"FAULTS IN {faults} CYCLES: {FAULT}.")
   for method, cell in by_method:
     if cell.drafted and not cell.drafted.mean and not cell.faults:
-      lines.append(f"NOTHING WAS DRAFTED in any cycle of {method}: {IDLE}.")
+      lines.append(
+        f"NOTHING WAS DRAFTED in any cycle of {method}: the policy that shapes"
+        " the tree gave no root a child."
+      )
     # With few cycles the error is itself too uncertain for this test.
     check = cell.check if cell.cycles >= 100 else None
     if check and not abs(check.mean) <= 4 * check.error + 1e-4:
