@@ -70,8 +70,9 @@ def test_faults_are_told_at_the_end():
   cycles = tv_jax.stream(
     pair(), [5], verifier=broken, tree="chain:1", max_new_tokens=2, ends=()
   )
-  with pytest.warns(RuntimeWarning, match="2 cycles met a fault"):
+  with pytest.warns(RuntimeWarning, match="2 cycles met a fault") as warned:
     assert [drafted for _, drafted in cycles] == [0, 0]
+  assert warned[0].filename == __file__  # of the line that asked
 
 
 def test_wrong_options_are_refused_at_the_call():

@@ -69,7 +69,7 @@ def choose(
       f"the policy returned {list(np.shape(children))} scores: return"
       f" {list(wanted)}, one for each possible child"
     )
-  broken = jnp.any(jnp.isnan(children) & (score > 0)[:, None])
+  fault = jnp.any(jnp.isnan(children) & (score > 0)[:, None])
   # A NaN counts as 0. A child's score is reduced to its parent's and its elder
   # siblings'. So empty places get no children, and no sibling is skipped.
   children = jnp.where(children > 0, children, 0)
@@ -84,7 +84,7 @@ def choose(
     rank=jnp.where(exists, place % most, 0).astype(jnp.int32),
     exists=exists,
     score=jnp.where(exists, children.ravel()[place], 0),
-    fault=broken,
+    fault=fault,
   )
 
 

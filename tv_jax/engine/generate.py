@@ -204,7 +204,7 @@ def _stream(pair, config, prompt) -> Iterator[Cycle]:
     yield Cycle(new, min(int(so_far.accepted[-1]) - 1, len(new)))
     told += len(new)
     faults = so_far.faults
-  _warn(faults)
+  _warn(faults, stacklevel=3)
 
 
 def decode_all(
@@ -254,10 +254,11 @@ def decode_all(
   return result
 
 
-def _warn(faults: int) -> None:
+def _warn(faults: int, stacklevel: int = 4) -> None:
+  """Warns of cycles with faults, at the user's line."""
   if faults:
     text = f"{faults} cycles met a fault: {FAULT}"
-    warnings.warn(text, RuntimeWarning, stacklevel=4)
+    warnings.warn(text, RuntimeWarning, stacklevel=stacklevel)
 
 
 def read_prompts(
