@@ -83,13 +83,15 @@ def _law(p) -> Sequence[float]:
   return p.tolist()
 
 
+_AGAIN = (
+  ": its numbers can come again, in this run or in each, which is not followed"
+  " (draw from the rng that is given, or from a generator without a seed)"
+)
+
+
 def refuse_seed(action: str) -> NoReturn:
   """Refuses seeds and copies of generators: repeated draws are not followed."""
-  raise RefusedError(
-    f"{action}: its numbers can come again, in this run or in each, which is"
-    " not followed (draw from the rng that is given, or from a generator"
-    " without a seed)"
-  )
+  raise RefusedError(f"{action}{_AGAIN}")
 
 
 class Seeded:
@@ -100,22 +102,21 @@ class Seeded:
     refuse_seed(f"makes a {cls.__name__}")
 
 
-class Twin:
-  """Stands for a generator that has the same state as another."""
+class Refusing:
+  """Stands for a generator whose draws are refused."""
+
+  def __init__(self, reason: str):
+    """Keeps the reason for the message."""
+    self._reason = reason
 
   def __getattr__(self, name: str):
     """Refuses."""
-    refuse_seed(f"draws by {name}() from a generator in another's state")
+    raise RefusedError(f"draws by {name}() {self._reason}")
 
 
-class Subclass:
-  """Stands for a generator of a program's subclass."""
-
-  def __getattr__(self, name: str):
-    """Refuses."""
-    raise RefusedError(
-      f"draws by {name}() of a subclass of a generator, which is not followed"
-    )
+# Two generators in one state draw the same numbers.
+TWIN = Refusing(f"from a generator in another's state{_AGAIN}")
+SUBCLASS = Refusing("of a subclass of a generator, which is not followed")
 
 
 class _Generator:
@@ -205,6 +206,10 @@ class Dice(_Generator):
 
 class OldDice(Dice):
   """Stands for `numpy.random`'s functions, and for its RandomState."""
+
+  def default_rng(self, seed=None):
+    """Makes a generator; as in NumPy, a given generator is returned."""
+    return seed if isinstance(seed, Dice) else Dice(seed)
 
   def random_sample(self, size=None):
     """Draws uniforms."""

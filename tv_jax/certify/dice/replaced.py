@@ -11,6 +11,7 @@ import pathlib
 import random
 import sys
 import sysconfig
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,12 +19,12 @@ import numpy as np
 
 from tv_jax.certify.dice.cells import Cell
 from tv_jax.certify.dice.generators import (
+  SUBCLASS,
+  TWIN,
   Dice,
   OldDice,
   PythonDice,
   Seeded,
-  Subclass,
-  Twin,
 )
 from tv_jax.certify.dice.paths import ExploreError
 
@@ -31,8 +32,8 @@ _GENERATORS = {
   np.random.Generator: Dice,
   np.random.RandomState: OldDice,
   random.Random: PythonDice,
+  random.SystemRandom: PythonDice,
 }
-_SYSTEM = random.SystemRandom
 # Parts of paths that are not the user's: installed packages and this package.
 _FOREIGN = (f"{os.sep}site-packages{os.sep}", "<frozen", ".pyx")
 _FOREIGN += (sysconfig.get_path("stdlib") + os.sep,)
@@ -44,42 +45,37 @@ def is_users(file: str | None) -> bool:
   return bool(file) and not any(part in file for part in _FOREIGN)
 
 
+def _lines(error: BaseException) -> list[tuple[str, int]]:
+  """Lists the files and line numbers of an error's traceback."""
+  trace = traceback.walk_tb(error.__traceback__)
+  return [(frame.f_code.co_filename, line) for frame, line in trace]
+
+
 def line_of(error: BaseException) -> str:
   """Returns the last line of the user's code in an error's traceback."""
-  line, trace = "", error.__traceback__
-  while trace is not None:
-    file = trace.tb_frame.f_code.co_filename
-    if is_users(file):
-      line = f"{file}, line {trace.tb_lineno}: "
-    trace = trace.tb_next
-  return line
+  lines = [(file, line) for file, line in _lines(error) if is_users(file)]
+  return "{}, line {}: ".format(*lines[-1]) if lines else ""
 
 
 def way_out(error: BaseException) -> str:
   """Returns a remedy, if known, for torch code that cannot run unchanged."""
   if "torch" not in sys.modules:
     return ""
-  trace, files = error.__traceback__, []
-  while trace is not None:
-    files.append(trace.tb_frame.f_code.co_filename)
-    trace = trace.tb_next
-  if any(f"torch{os.sep}_dynamo" in file for file in files):
+  if any(f"torch{os.sep}_dynamo" in file for file, _ in _lines(error)):
     return " (set TORCHDYNAMO_DISABLE=1 for torch.compile)"
   if "ndarray" in str(error):
     return " (laws are tensors with --arrays=torch)"
   return ""
 
 
-def _by_name(module, dice, classes: dict[str, Any]) -> dict[str, Any]:
+def _by_name(module, dice) -> dict[str, Any]:
   """Returns stand-ins for a module's public functions and classes, by name."""
   stand_ins = {}
   for name, value in vars(module).items():
     if name.startswith("_") or inspect.ismodule(value):
       continue
-    if name in classes:
-      stand_ins[name] = classes[name]
-    elif inspect.isclass(value):
-      stand_ins[name] = type(name, (Seeded,), {})
+    if inspect.isclass(value):
+      stand_ins[name] = _GENERATORS.get(value) or type(name, (Seeded,), {})
     elif callable(value):
       stand_ins[name] = functools.partial(_call, dice, name)
   return stand_ins
@@ -87,10 +83,6 @@ def _by_name(module, dice, classes: dict[str, Any]) -> dict[str, Any]:
 
 def _call(dice, name, *arguments, **named):
   return getattr(dice, name)(*arguments, **named)
-
-
-def _default_rng(seed=None):
-  return seed if isinstance(seed, Dice) else Dice(seed)
 
 
 def _clip(clip, a, a_min=None, a_max=None, *arguments, **named):
@@ -115,15 +107,9 @@ def _is_random(value) -> bool:
 
 def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
   """Lists pairs of a module and its stand-ins, by name."""
-  numpys = {
-    "default_rng": _default_rng,
-    "Generator": Dice,
-    "RandomState": OldDice,
-  }
-  pythons = {"Random": PythonDice, "SystemRandom": PythonDice}
   replaced = [
-    (np.random, _by_name(np.random, OldDice(), numpys)),
-    (random, _by_name(random, PythonDice(), pythons)),
+    (np.random, _by_name(np.random, OldDice())),
+    (random, _by_name(random, PythonDice())),
     (np, {"clip": functools.partial(_clip, np.clip)}),
   ]
   if "torch" in sys.modules:
@@ -150,23 +136,22 @@ def _in_users_modules(replaced) -> list[tuple[Any, dict]]:
     for name, value in vars(module).items():
       if id(value) in by_id:
         names[name] = by_id[id(value)]
-      for kind, make in _GENERATORS.items():
-        if isinstance(value, kind) and type(value) not in (kind, _SYSTEM):
-          names[name] = Subclass()
-        elif isinstance(value, kind):
-          names[name] = make()
+      if isinstance(value, (*_GENERATORS,)):
+        make = _GENERATORS.get(type(value))
+        names[name] = make() if make else SUBCLASS
+        if make:
           states.setdefault(_state(value), {})[id(value)] = names, name
     modules.append((module, names))
   for same in states.values():  # generators in one state draw the same numbers
     for names, name in same.values():
       if len(same) > 1:
-        names[name] = Twin()
+        names[name] = TWIN
   return modules
 
 
 def _state(generator) -> str:
   """Returns a text that identifies a generator's state."""
-  if isinstance(generator, _SYSTEM):
+  if isinstance(generator, random.SystemRandom):
     return str(id(generator))
   if hasattr(generator, "getstate"):
     return str(generator.getstate())

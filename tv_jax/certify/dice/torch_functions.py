@@ -166,7 +166,7 @@ def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
   replaced.append((torch.nn.functional, soft))
   replaced += [(x, _seeding(x)) for x in (torch, torch.random, torch.cuda)]
   generator = type("Generator", (generators.Seeded,), {})
-  twin = generators.Twin()
-  replaced.append((torch, {"default_generator": twin, "Generator": generator}))
-  replaced.append((torch.random, {"default_generator": twin}))
+  default = {"default_generator": generators.TWIN}
+  replaced.append((torch, default | {"Generator": generator}))
+  replaced.append((torch.random, default))
   return replaced
