@@ -238,11 +238,12 @@ class Cell:
 
   def clamp(self, low=None, high=None):
     """Clamps to [low, high]; refuses if this changes more than rounding."""
-    ends = [None if x is None else exact(x) for x in (low, high)]
+    ends: list[Any] = [
+      None if x is None else _number(x, "clamps by random numbers", True)
+      for x in (low, high)
+    ]
     if self.known is not None:
-      number: Any = self.known
-      number = number if ends[0] is None else max(number, ends[0])
-      return number if ends[1] is None else min(number, ends[1])
+      return _clamped(self.known, *ends)
     if self.form not in ("u", "E") or (self.form == "E" and self.a < 0):
       refuse("clamps noise")
     first, last = sorted((self.b, self.a + self.b))
@@ -330,6 +331,17 @@ class Cell:
       b = Fraction(b)
     sign = Fraction(1 if self.form == "E" else -1)
     return Cell("log E", self.source, sign, b)
+
+
+def _clamped(x, low, high):
+  if isinstance(x, Cell):
+    return x.clamp(low, high)
+  x = x if low is None else max(x, low)
+  return x if high is None else min(x, high)
+
+
+# Clamps random numbers and others, or arrays of them.
+clamped = np.frompyfunc(_clamped, 3, 1)
 
 
 def _blur(share: Fraction) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tv_jax.certify.dice.cells import Cell
+from tv_jax.certify.dice.cells import Cell, clamped
 from tv_jax.certify.dice.generators import (
   SUBCLASS,
   TWIN,
@@ -90,12 +90,7 @@ def _clip(clip, a, a_min=None, a_max=None, *arguments, **named):
   low, high = named.get("min", a_min), named.get("max", a_max)
   if arguments or not {*named} <= {"min", "max"} or not _is_random(a):
     return clip(a, a_min, a_max, *arguments, **named)
-  if isinstance(a, Cell):
-    return a.clamp(low, high)
-  kept = [x.clamp(low, high) if _is_random(x) else x for x in a.ravel()]
-  made = np.empty(a.shape, object)
-  made.ravel()[:] = kept
-  return made
+  return clamped(a, low, high)
 
 
 def _is_random(value) -> bool:

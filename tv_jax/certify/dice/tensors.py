@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from tv_jax.certify.dice import paths
+from tv_jax.certify.dice.cells import clamped
 from tv_jax.certify.dice.paths import RefusedError, refuse
 
 _COMPARED = {x: getattr(operator, x) for x in ("lt", "le", "gt", "ge")}
@@ -228,11 +229,7 @@ def _clamped(into, tensor, min=None, max=None):
   """Clamps random numbers; see `Cell.clamp`."""
   limits: list[Any] = [min, max]
   low, high = (x.item() if hasattr(x, "item") else x for x in limits)
-  entries: Any = np.asarray(_entries(tensor), object)
-  made = np.empty(entries.shape, object)
-  for at in np.ndindex(entries.shape):
-    made[at] = entries[at].clamp(low, high)
-  return fill(made, tensor, into)
+  return fill(clamped(_entries(tensor), low, high), tensor, into)
 
 
 def _searched(row, values, *, right=False, side="left", out_int32=False):
