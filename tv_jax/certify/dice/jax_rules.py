@@ -163,10 +163,12 @@ MOVED: dict[str, Callable] = {
 SAME = ("copy", "copy_p", "device_put", "optimization_barrier", "stage")
 ON_MESH = ("psum", "psum2", "psum_invariant", "pmax", "pmin", "pvary", "pcast")
 ON_MESH += ("reshard", "sharding_constraint")
-# More primitives that move entries, with the positions of the moved arguments.
-# They are applied to the entries' indices.
-INDEXED = {"gather": (0,), "pad": (0, 1), "dynamic_update_slice": (0, 1)}
-INDEXED |= {"scatter": (0, 2), "split": (0,)}
+# More primitives that move entries. They are applied to the entries' indices.
+INDEXED = ("gather", "pad", "dynamic_update_slice", "scatter", "split")
+# The positions of arguments that may be random, for primitives where others are
+# indices or conditions.
+DATA = {"gather": (0,), "pad": (0, 1), "dynamic_update_slice": (0, 1)}
+DATA |= {"scatter": (0, 2), "dynamic_slice": (0,), "select_n": range(1, 99)}
 COMPARED = {
   "lt": np.less,
   "le": np.less_equal,

@@ -30,7 +30,7 @@ from jax._src import core, source_info_util
 from tv_jax.certify.dice import generators
 from tv_jax.certify.dice import jax_rules as rules
 from tv_jax.certify.dice.cells import Uniform
-from tv_jax.certify.dice.paths import Path, RefusedError, refuse
+from tv_jax.certify.dice.paths import Path, RefusedError, is_users, refuse
 
 _DERIVED = ("random_split", "random_fold_in", "random_clone")
 _UNSEEN = ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32")
@@ -89,15 +89,12 @@ class Following(core.Trace):
         return [*map(_as_jax, result)]
       return _as_jax(result)
 
-  def process_custom_jvp_call(self, primitive, fun, jvp, tracers, /, **_):
-    """Calls a function with a custom derivative."""
+  def process_custom_jvp_call(self, primitive, fun, *derivatives, **_):
+    """Calls a function with a custom derivative; the last argument is given."""
     with core.set_current_trace(self):
-      return fun.call_wrapped(*tracers)
+      return fun.call_wrapped(*derivatives[-1])
 
-  def process_custom_vjp_call(self, primitive, fun, fwd, bwd, tracers, /, **_):
-    """Calls a function with a custom derivative."""
-    with core.set_current_trace(self):
-      return fun.call_wrapped(*tracers)
+  process_custom_vjp_call = process_custom_jvp_call
 
   def process_shard_map(self, primitive, fun, args, /, **params):
     """Enters a function that is mapped over the shards of its arrays."""
@@ -127,7 +124,7 @@ class Following(core.Trace):
     if name in rules.ON_MESH or (random and name in rules.SAME):
       return [*values] if primitive.multiple_results else values[0]
     if random:
-      return self._followed(name, values, params)
+      return self._followed(primitive, values, params)
     if name == "axis_index":
       return np.int32(0)
     result = core.eval_trace.process_primitive(primitive, values, params)
@@ -235,32 +232,26 @@ class Following(core.Trace):
       )
     return rows
 
-  def _followed(self, name: str, values: Sequence, params: dict) -> Any:
+  def _followed(self, primitive, values: Sequence, params: dict) -> Any:
     """Executes a primitive on random arrays."""
+    name = primitive.name
     kept = params.get("new_dtype") or next(
       x.dtype for x in values if isinstance(x, Drawn)
     )
-    arrays = [_entries(x) for x in values]
-    is_data = [True] * len(values)
-    if name in rules.INDEXED:
-      is_data = [i in rules.INDEXED[name] for i in range(len(values))]
-    elif name in ("select_n", "dynamic_slice"):
-      is_data = [(i > 0) == (name == "select_n") for i in range(len(values))]
-    for x, data in zip(values, is_data, strict=True):
-      if isinstance(x, Drawn) and not data:
-        refuse("uses a random number as an index or as a condition")
+    data = rules.DATA.get(name, range(len(values)))
+    if any(isinstance(x, Drawn) for i, x in enumerate(values) if i not in data):
+      refuse("uses a random number as an index or as a condition")
+    arrays = [
+      _entries(x) if i in data else np.asarray(x) for i, x in enumerate(values)
+    ]
     if name == "convert_element_type":
       if np.dtype(kept) not in rules.FINE:
         refuse(f"rounds random numbers to {np.dtype(kept).name}")
       result = arrays[0]
     elif name in rules.MOVED:
-      arrays = [
-        x if data else np.asarray(value)
-        for x, value, data in zip(arrays, values, is_data, strict=True)
-      ]
       result = rules.MOVED[name](*arrays, **params)
     elif name in rules.INDEXED:
-      result = _indexed(name, values, is_data, params)
+      result = _indexed(primitive, arrays, data, params)
     elif name in rules.COMPARED:
       return np.asarray(rules.COMPARED[name](*arrays), bool)
     elif name in rules.COMPUTED:
@@ -389,38 +380,25 @@ def _entries(x) -> np.ndarray:
 _numbers = np.frompyfunc(rules.number, 1, 1)
 
 
-def _indexed(name: str, values, is_data, params) -> np.ndarray:
+def _indexed(primitive, arrays, data, params) -> Any:
   """Runs a primitive on the entries' indices, then looks up the entries."""
-  pool, moved = [], []
-  for x, data in zip(values, is_data, strict=True):
-    if data:
-      entries = _entries(x)
-      places = len(pool) + np.arange(entries.size, dtype=np.int32)
-      moved.append(places.reshape(entries.shape))
-      pool.extend(entries.ravel())
-    else:
-      moved.append(np.asarray(x))
+  pool, moved = [], [*arrays]
+  for i, x in enumerate(arrays):
+    if i in data:
+      places = len(pool) + np.arange(x.size, dtype=np.int32)
+      moved[i] = places.reshape(x.shape)
+      pool.extend(x.ravel())
   fill = params.get("fill_value")
   if "fill_value" in params:
     params = params | {"fill_value": -1}  # the place of the filling
-  if name == "scatter" and params.get("update_jaxpr") is not None:
+  if params.get("update_jaxpr") is not None:
     params = params | {"update_jaxpr": None, "update_consts": ()}
-  primitive = _PRIMITIVES[name]
   places = core.eval_trace.process_primitive(primitive, moved, params)
   filling = np.nan if fill is None else fill
   table = np.array([*pool, filling, None], object)[:-1]
   if isinstance(places, list | tuple):
     return [table[np.asarray(x)] for x in places]  # pyright: ignore
   return table[np.asarray(places)]
-
-
-_PRIMITIVES = {
-  "gather": jax.lax.gather_p,
-  "pad": jax.lax.pad_p,
-  "dynamic_update_slice": jax.lax.dynamic_update_slice_p,
-  "scatter": jax.lax.scatter_p,
-  "split": jax.lax.split_p,
-}
 
 
 def _rows(keys) -> list[bytes]:
@@ -470,8 +448,6 @@ def _draws(jaxpr) -> bool:
 
 def _line(eqn) -> str:
   """Returns the user's line that an equation comes from."""
-  from tv_jax.certify.dice.replaced import is_users
-
   for frame in source_info_util.user_frames(eqn.source_info.traceback):
     if is_users(frame.file_name):
       return f"{frame.file_name}, line {frame.start_line}: "

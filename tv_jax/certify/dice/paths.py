@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import pathlib
+import sysconfig
 import time
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -16,6 +19,11 @@ DIFFERENT = (
   " seen (give it the rng, or draw from random, numpy.random or torch; set"
   " PYTORCH_JIT=0 for TorchScript)"
 )
+# Parts of the names of files that are not the user's: installed packages and
+# this package.
+_FOREIGN = (f"{os.sep}site-packages{os.sep}", "<frozen", ".pyx")
+_FOREIGN += (sysconfig.get_path("stdlib") + os.sep,)
+_FOREIGN += (str(pathlib.Path(__file__).parents[1]) + os.sep,)
 
 
 class ExploreError(ValueError):
@@ -146,6 +154,11 @@ def current() -> Path:
   if time.monotonic() > _current[-1].deadline:
     raise CutError
   return _current[-1]
+
+
+def is_users(file: str | None) -> bool:
+  """Tells whether a file is the user's."""
+  return bool(file) and not any(part in file for part in _FOREIGN)
 
 
 def exact(value) -> Fraction | float | None:

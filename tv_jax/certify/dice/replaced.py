@@ -7,10 +7,8 @@ import functools
 import importlib
 import inspect
 import os
-import pathlib
 import random
 import sys
-import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -26,7 +24,7 @@ from tv_jax.certify.dice.generators import (
   PythonDice,
   Seeded,
 )
-from tv_jax.certify.dice.paths import ExploreError
+from tv_jax.certify.dice.paths import ExploreError, is_users
 
 _GENERATORS = {
   np.random.Generator: Dice,
@@ -34,15 +32,6 @@ _GENERATORS = {
   random.Random: PythonDice,
   random.SystemRandom: PythonDice,
 }
-# Parts of paths that are not the user's: installed packages and this package.
-_FOREIGN = (f"{os.sep}site-packages{os.sep}", "<frozen", ".pyx")
-_FOREIGN += (sysconfig.get_path("stdlib") + os.sep,)
-_FOREIGN += (str(pathlib.Path(__file__).parents[1]) + os.sep,)
-
-
-def is_users(file: str | None) -> bool:
-  """Tells whether a file is the user's."""
-  return bool(file) and not any(part in file for part in _FOREIGN)
 
 
 def _lines(error: BaseException) -> list[tuple[str, int]]:
