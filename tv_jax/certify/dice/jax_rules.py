@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -95,16 +96,22 @@ def _is_nan(x) -> bool:
   return not is_random(x) and x != x
 
 
-def _larger(x, y):
-  if isinstance(y, Cell):
-    x, y = y, x
-  return x if _is_nan(x) or (not _is_nan(y) and x >= y) else y
+def _is_finite(x) -> bool:
+  return is_random(x) or math.isfinite(x)
 
 
-def _smaller(x, y):
-  if isinstance(y, Cell):
-    x, y = y, x
-  return x if _is_nan(x) or (not _is_nan(y) and x <= y) else y
+def _either(order: Callable) -> Callable:
+  """Returns a function that chooses the larger or smaller of two numbers."""
+
+  def choose(x, y):
+    if isinstance(y, Cell):
+      x, y = y, x
+    return x if _is_nan(x) or (not _is_nan(y) and order(x, y)) else y
+
+  return choose
+
+
+_larger, _smaller = _either(operator.ge), _either(operator.le)
 
 
 def _divided(x, y):
@@ -114,8 +121,9 @@ def _divided(x, y):
     return float(np.float64(x) / np.float64(y))
 
 
-def _each(function: Callable, count: int) -> Callable:
-  return np.frompyfunc(function, count, 1)
+def _each(function: Callable, count: int) -> Any:
+  """Makes a function of entries a function of arrays; `reduce` takes axes."""
+  return np.frompyfunc(function, count, 1, identity=None)
 
 
 def _broadcast(x, shape, broadcast_dimensions, **_):
@@ -165,6 +173,7 @@ ON_MESH = ("psum", "psum2", "psum_invariant", "pmax", "pmin", "pvary", "pcast")
 ON_MESH += ("reshard", "sharding_constraint")
 # More primitives that move entries. They are applied to the entries' indices.
 INDEXED = ("gather", "pad", "dynamic_update_slice", "scatter", "split")
+INDEXED += ("unstack",)
 # The positions of arguments that may be random, for primitives where others are
 # indices or conditions.
 DATA = {"gather": (0,), "pad": (0, 1), "dynamic_update_slice": (0, 1)}
@@ -176,25 +185,21 @@ COMPARED = {
   "ge": np.greater_equal,
   "eq": np.equal,
   "ne": np.not_equal,
-  "lt_to": np.less,
-  "le_to": np.less_equal,
 }
-# On concrete arrays, NumPy gives the same numbers as the compiled operation.
-EXACT = {
+_COMPUTED = {
   "add": np.add,
   "sub": np.subtract,
   "mul": np.multiply,
   "neg": np.negative,
   "or": np.bitwise_or,
 }
-CONCRETE = EXACT | {
-  "and": np.bitwise_and,
-  "xor": np.bitwise_xor,
-  "not": np.bitwise_not,
-  "max": np.maximum,
-  "min": np.minimum,
-}
-COMPUTED: dict[str, Callable] = EXACT | {
+# On concrete arrays, NumPy gives the same numbers as the compiled operation.
+CONCRETE = COMPARED | _COMPUTED
+CONCRETE |= {"and": np.bitwise_and, "xor": np.bitwise_xor}
+CONCRETE |= {"not": np.bitwise_not, "max": np.maximum, "min": np.minimum}
+# A sort compares in an order of all floats.
+COMPARED |= {"lt_to": np.less, "le_to": np.less_equal}
+COMPUTED: dict[str, Any] = _COMPUTED | {
   "div": _each(_divided, 2),
   "log": _each(_log, 1),
   "log1p": _each(lambda x: _log(x + 1), 1),
@@ -216,15 +221,6 @@ def _raced(largest: bool, x, axes, index_dtype, **_):
   rows, shape = _rows(x, *axes)
   found = [winner(row if largest else -row) for row in rows]
   return np.array(found, index_dtype).reshape(shape)
-
-
-def _extreme(choose: Callable, x, axes, **_):
-  for axis in sorted(axes, reverse=True):
-    rows, shape = _rows(x, axis)
-    best = np.empty(len(rows), object)
-    best[:] = [functools.reduce(choose, row) for row in rows]
-    x = best.reshape(shape)
-  return x
 
 
 def _ranked(row: Sequence) -> list[int]:
@@ -260,15 +256,10 @@ def _top_k(x, k, **_):
 REDUCED: dict[str, Callable] = {
   "argmax": functools.partial(_raced, True),
   "argmin": functools.partial(_raced, False),
-  "reduce_max": functools.partial(_extreme, _larger),
-  "reduce_min": functools.partial(_extreme, _smaller),
+  "reduce_max": lambda x, axes, **_: COMPUTED["max"].reduce(x, axes),
+  "reduce_min": lambda x, axes, **_: COMPUTED["min"].reduce(x, axes),
   "reduce_sum": lambda x, axes, **_: np.add.reduce(x, axes),
-  "is_finite": lambda x, **_: np.isfinite(
-    np.where(_each(is_random, 1)(x).astype(bool), 0.0, x).astype(float)
-  ),
-  "unstack": lambda x, axis, **_: [
-    np.take(x, [i], axis).squeeze(axis) for i in range(x.shape[axis])
-  ],
+  "is_finite": lambda x, **_: np.asarray(_each(_is_finite, 1)(x), bool),
   "sort": _sorted,
   "top_k": _top_k,
 }

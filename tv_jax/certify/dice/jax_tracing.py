@@ -157,23 +157,17 @@ class Following(core.Trace):
     """Executes an equation, with NumPy where that gives the same numbers."""
     name, params = eqn.primitive.name, eqn.params
     if all(isinstance(x, np.ndarray) for x in values):
-      dtype, result = eqn.outvars[0].aval.dtype if eqn.outvars else None, None
+      result = None
       if name in rules.MOVED:
         result = rules.MOVED[name](*values, **params)
       elif name in rules.CONCRETE:
         result = rules.CONCRETE[name](*values)
-      elif name in rules.COMPARED and not name.endswith("_to"):
-        result = rules.COMPARED[name](*values)
       elif name == "convert_element_type" and values[0].dtype.kind in "biu":
-        result = values[0].astype(dtype)
-      elif name == "jit" and not _draws(params["jaxpr"]):
-        equations = getattr(params["jaxpr"], "jaxpr", params["jaxpr"]).eqns
-        if len(equations) <= _FEW and not any(
-          _jaxprs(x.params) for x in equations
-        ):
-          return self.run(params["jaxpr"], values)
+        result = values[0]
+      elif name == "jit" and _is_small(params["jaxpr"]):
+        return self.run(params["jaxpr"], values)
       if result is not None:
-        return [np.asarray(result, dtype)]
+        return [np.asarray(result, eqn.outvars[0].aval.dtype)]
     result = self._done(eqn.primitive, values, params)
     results = result if eqn.primitive.multiple_results else [result]
     return [*map(_as_numpy, results)]
@@ -444,6 +438,14 @@ def _draws(jaxpr) -> bool:
     or any(map(_draws, _jaxprs(eqn.params)))
     for eqn in _equations(jaxpr).eqns
   )
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_small(jaxpr) -> bool:
+  """Tells whether a jitted function is not worth its compilation."""
+  equations = _equations(jaxpr).eqns
+  calls = any(_jaxprs(x.params) for x in equations)
+  return len(equations) <= _FEW and not calls and not _draws(jaxpr)
 
 
 def _line(eqn) -> str:
