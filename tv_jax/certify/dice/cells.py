@@ -344,6 +344,20 @@ def _clamped(x, low, high):
 clamped = np.frompyfunc(_clamped, 3, 1)
 
 
+def best(race, numbers: np.ndarray, axis: int, k: int = 1):
+  """Returns the winners of k races along an axis, and their indices.
+
+  Each race is without the winners of the races before it.
+  """
+
+  def ranked(row):
+    left = [*range(len(row))]
+    return [left.pop(race(row[left])) for _ in range(k)]
+
+  places = np.apply_along_axis(ranked, axis, numbers)
+  return np.take_along_axis(numbers, places, axis), places
+
+
 def _blur(share: Fraction) -> None:
   """Adds to the bound on the error that tiny numbers in noise cause.
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tv_jax.certify.dice import ratios
-from tv_jax.certify.dice.cells import Cell, Uniform, exp
+from tv_jax.certify.dice.cells import Cell, Uniform, best, exp
 from tv_jax.certify.dice.paths import current, refuse
 
 # Half precision is refused: its uniforms are multiples of 2**-8.
@@ -211,16 +211,9 @@ COMPUTED: dict[str, Any] = _COMPUTED | {
 }
 
 
-def _rows(x: np.ndarray, axis: int) -> tuple[np.ndarray, tuple[int, ...]]:
-  """Returns the rows along an axis, and the shape without it."""
-  x = np.moveaxis(x, axis, -1)
-  return x.reshape(-1, x.shape[-1]), x.shape[:-1]
-
-
 def _raced(largest: bool, x, axes, index_dtype, **_):
-  rows, shape = _rows(x, *axes)
-  found = [winner(row if largest else -row) for row in rows]
-  return np.array(found, index_dtype).reshape(shape)
+  places = best(winner, x if largest else -x, *axes)[1]
+  return places.squeeze(*axes).astype(index_dtype)
 
 
 def _ranked(row: Sequence) -> list[int]:
@@ -235,21 +228,13 @@ def _ranked(row: Sequence) -> list[int]:
 def _sorted(*arrays, dimension, num_keys, **_):
   if num_keys > 1:
     refuse("sorts by random numbers and by others")
-  keys, shape = _rows(arrays[0], dimension)
-  order = np.array([_ranked(row) for row in keys]).reshape(*shape, -1)
-  order = np.moveaxis(order, -1, dimension)
+  order = np.apply_along_axis(_ranked, dimension, arrays[0])
   return [np.take_along_axis(x, order, dimension) for x in arrays]
 
 
-def _top_k(x, k, **_):
-  rows, shape = _rows(x, -1)
-  order = []
-  for row in rows:
-    left = [*range(len(row))]
-    found = [left.pop(winner(row[left])) for _ in range(k)]
-    order.append(found)
-  order = np.array(order, np.int32).reshape(*shape, k)
-  return [np.take_along_axis(x, order, -1), order]
+def _top_k(x, k, axis=-1):
+  values, places = best(winner, x, axis, k)
+  return [values, places.astype(np.int32)]
 
 
 # Primitives from random arrays to an array or a list of arrays.

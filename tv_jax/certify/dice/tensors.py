@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from tv_jax.certify.dice import paths
-from tv_jax.certify.dice.cells import clamped
+from tv_jax.certify.dice.cells import best, clamped
 from tv_jax.certify.dice.paths import RefusedError, refuse
 
 _COMPARED = {x: getattr(operator, x) for x in ("lt", "le", "gt", "ge")}
@@ -105,10 +105,8 @@ def _applied(func, name: str, args, kwargs):
     return _searched(*args, **kwargs)
   if short == "bucketize":
     return _searched(args[1], args[0], *args[2:], **kwargs)
-  if short in ("argmax", "argmin"):
-    return _raced(getattr(np, short), *args, **kwargs)
-  if short in ("max", "min"):
-    return _best(short, *args, **kwargs)
+  if short in ("argmax", "argmin", "max", "min"):
+    return _raced(short, *args, **kwargs)
   if short == "topk":
     return _ranked(*args, **kwargs)
   if short in ("item", "tolist"):
@@ -144,42 +142,31 @@ def _moved(func, args, kwargs):
   return map(marked, value) if hasattr(value, "__next__") else marked(value)
 
 
-def _raced(function, tensor, dim=None, keepdim=False):
-  winners = function(_entries(tensor), axis=dim)
-  if keepdim and dim is not None:
-    winners = np.expand_dims(winners, dim)
-  return torch.as_tensor(winners)
-
-
-def _best(name: str, tensor, dim=None, keepdim=False):
-  """Stands for torch.max and torch.min of a single tensor, which are races."""
-  entries = _entries(tensor)
-  race = np.argmax if name == "max" else np.argmin
-  if dim is None:
-    return fill(entries.ravel()[race(entries)], tensor)
+def _raced(name: str, tensor, dim=None, keepdim=False):
+  """Stands for argmax, argmin, and max and min of a single tensor."""
   if isinstance(dim, torch.Tensor):
     refuse("takes the larger of two tensors of random numbers")
-  places = np.expand_dims(race(entries, axis=dim), dim)
-  values = np.take_along_axis(entries, places, dim)
-  if not keepdim:
-    values, places = values.squeeze(dim), places.squeeze(dim)
-  pair = fill(values, tensor), torch.as_tensor(places)
-  return getattr(torch.return_types, name)(pair)
+  entries, axis = np.asarray(_entries(tensor), object), dim or 0
+  if dim is None:
+    entries = entries.ravel()
+  race = np.argmax if "max" in name else np.argmin
+  values, places = best(race, entries, axis)
+  if dim is None or not keepdim:
+    values, places = values.squeeze(axis), places.squeeze(axis)
+  winners = torch.as_tensor(places)
+  if name.startswith("arg"):
+    return winners
+  if dim is None:
+    return fill(values, tensor)
+  return getattr(torch.return_types, name)((fill(values, tensor), winners))
 
 
 def _ranked(tensor, k, dim=-1, largest=True, sorted=True):
-  """Stands for torch.topk, which repeats a race without the earlier winners."""
+  """Stands for torch.topk."""
   del sorted
-  rows = np.moveaxis(_entries(tensor), dim, -1)
   race = np.argmax if largest else np.argmin
-  places = np.zeros((*rows.shape[:-1], k), int)
-  for at in np.ndindex(rows.shape[:-1]):
-    left = [*range(rows.shape[-1])]
-    for rank in range(k):
-      places[at][rank] = left.pop(race(rows[at][left]))
-  values = np.take_along_axis(rows, places, -1)
-  values, places = (np.moveaxis(x, -1, dim) for x in (values, places))
-  pair = fill(values, tensor), torch.as_tensor(places.copy())
+  values, places = best(race, _entries(tensor), dim, k)
+  pair = fill(values, tensor), torch.as_tensor(places).contiguous()
   return torch.return_types.topk(pair)
 
 
