@@ -126,54 +126,15 @@ def _each(function: Callable, count: int) -> Any:
   return np.frompyfunc(function, count, 1, identity=None)
 
 
-def _broadcast(x, shape, broadcast_dimensions, **_):
-  ones = [1] * len(shape)
-  for size, axis in zip(x.shape, broadcast_dimensions, strict=True):
-    ones[axis] = size
-  return np.broadcast_to(x.reshape(ones), shape)
-
-
-def _slice(x, start_indices, limit_indices, strides, **_):
-  strides = strides or (1,) * x.ndim
-  ends = zip(start_indices, limit_indices, strides, strict=True)
-  return x[tuple(slice(*end) for end in ends)]
-
-
-def _dynamic_slice(x, *starts, slice_sizes, **_):
-  index = []
-  for start, size, most in zip(starts, slice_sizes, x.shape, strict=True):
-    start = min(max(int(start), 0), most - size)
-    index.append(slice(start, start + size))
-  return x[tuple(index)]
-
-
-def _select(which, *cases, **_):
-  if len(cases) == 2:
-    return np.where(which, cases[1], cases[0])
-  return np.choose(which, cases)
-
-
-# Primitives that move entries and compute nothing, by name.
-MOVED: dict[str, Callable] = {
-  "reshape": lambda x, new_sizes, **_: x.reshape(new_sizes),
-  "squeeze": lambda x, dimensions, **_: np.squeeze(x, dimensions),
-  "expand_dims": lambda x, dimensions, **_: np.expand_dims(x, dimensions),
-  "transpose": lambda x, permutation, **_: np.transpose(x, permutation),
-  "rev": lambda x, dimensions, **_: np.flip(x, dimensions),
-  "stack": lambda *x, axis, **_: np.stack(x, axis),
-  "concatenate": lambda *x, dimension, **_: np.concatenate(x, dimension),
-  "broadcast_in_dim": _broadcast,
-  "slice": _slice,
-  "dynamic_slice": _dynamic_slice,
-  "select_n": _select,
-}
 # Primitives that return their arrays: always, and on a mesh of one device.
 SAME = ("copy", "copy_p", "device_put", "optimization_barrier", "stage")
 ON_MESH = ("psum", "psum2", "psum_invariant", "pmax", "pmin", "pvary", "pcast")
 ON_MESH += ("reshard", "sharding_constraint")
-# More primitives that move entries. They are applied to the entries' indices.
-INDEXED = ("gather", "pad", "dynamic_update_slice", "scatter", "split")
-INDEXED += ("unstack",)
+# Primitives that move entries and compute nothing. JAX applies them to indices.
+MOVED = ("reshape", "squeeze", "expand_dims", "transpose", "rev", "stack")
+MOVED += ("unstack", "concatenate", "split", "broadcast_in_dim", "slice", "pad")
+MOVED += ("dynamic_slice", "dynamic_update_slice", "gather", "scatter")
+MOVED += ("select_n",)
 # The positions of arguments that may be random, for primitives where others are
 # indices or conditions.
 DATA = {"gather": (0,), "pad": (0, 1), "dynamic_update_slice": (0, 1)}

@@ -158,9 +158,7 @@ class Following(core.Trace):
     name, params = eqn.primitive.name, eqn.params
     if all(isinstance(x, np.ndarray) for x in values):
       result = None
-      if name in rules.MOVED:
-        result = rules.MOVED[name](*values, **params)
-      elif name in rules.CONCRETE:
+      if name in rules.CONCRETE:
         result = rules.CONCRETE[name](*values)
       elif name == "convert_element_type" and values[0].dtype.kind in "biu":
         result = values[0]
@@ -243,9 +241,7 @@ class Following(core.Trace):
         refuse(f"rounds random numbers to {np.dtype(kept).name}")
       result = arrays[0]
     elif name in rules.MOVED:
-      result = rules.MOVED[name](*arrays, **params)
-    elif name in rules.INDEXED:
-      result = _indexed(primitive, arrays, data, params)
+      result = _moved(primitive, arrays, data, params)
     elif name in rules.COMPARED:
       return np.asarray(rules.COMPARED[name](*arrays), bool)
     elif name in rules.COMPUTED:
@@ -374,7 +370,7 @@ def _entries(x) -> np.ndarray:
 _numbers = np.frompyfunc(rules.number, 1, 1)
 
 
-def _indexed(primitive, arrays, data, params) -> Any:
+def _moved(primitive, arrays, data, params) -> Any:
   """Runs a primitive on the entries' indices, then looks up the entries."""
   pool, moved = [], [*arrays]
   for i, x in enumerate(arrays):
