@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import heapq
 import itertools
 import threading
@@ -111,14 +110,8 @@ def explore(
   order = itertools.count()
   waiting: list[tuple] = [(0.0, next(order), None)]
   runs, blur = 0, Fraction(0)
-  call = function
-  if takes_rng(function) and arrays == "jax":
-
-    def call():
-      return function(jax_tracing.given_key())
-
-  elif takes_rng(function):
-    call = functools.partial(function, Dice())
+  given = jax_tracing.given_key if arrays == "jax" else Dice
+  call = (lambda: function(given())) if takes_rng(function) else function
   with _LOCK, replaced():
     while waiting and runs < budget and time.monotonic() < deadline:
       path = Path(heapq.heappop(waiting)[-1], lightest, deadline)
