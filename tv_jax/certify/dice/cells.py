@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tv_jax.certify.dice import ratios
-from tv_jax.certify.dice.paths import current, exact, refuse
+from tv_jax.certify.dice.paths import current, exact, refuse, refuse_methods
 
 _0 = Fraction(0)
 # Programs add smaller numbers to noise to keep it from 0; see `_blur`.
@@ -383,15 +383,10 @@ def _answer_like(answer: bool, other):
   return np.bool_(answer) if isinstance(other, np.generic) else answer
 
 
-def _refused(self, *_, name: str):
-  refuse(f"takes {name.strip('_')}() of a random number")
-
-
 for _name in SWAPPED:
   _method = functools.partialmethod(Cell._ordered, _name)
   setattr(Cell, f"__{_name}__", _method)
-for _name in _REFUSED:
-  setattr(Cell, _name, functools.partialmethod(_refused, name=_name))
+refuse_methods(Cell, _REFUSED, "a random number")
 
 
 def _number(value, action: str, infinite: bool = False):

@@ -19,7 +19,7 @@ import numpy as np
 
 from tv_jax.certify.dice import ratios
 from tv_jax.certify.dice.cells import Cell, Uniform, best, exp
-from tv_jax.certify.dice.paths import current, refuse
+from tv_jax.certify.dice.paths import current, refuse, refuse_methods
 
 # Half precision is refused: its uniforms are multiples of 2**-8.
 FINE = (np.dtype(np.float32), np.dtype(np.float64))
@@ -65,12 +65,11 @@ class Bits:
     ours: Any = Cell("u", self.uniform).log()
     return ours < Cell("u", other.uniform).log()
 
-  def _refused(self, *_):
-    refuse("computes with random bits")
 
-  __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refused
-  __ror__ = __eq__ = __ne__ = __le__ = __gt__ = __ge__ = __neg__ = _refused
-  __hash__ = __bool__ = _refused  # pyright: ignore
+_REFUSED = ("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__")
+_REFUSED += ("__ror__", "__eq__", "__ne__", "__le__", "__gt__", "__ge__")
+_REFUSED += ("__neg__", "__hash__", "__bool__")
+refuse_methods(Bits, _REFUSED, "random bits")
 
 
 def number(entry):

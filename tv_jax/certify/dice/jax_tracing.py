@@ -30,7 +30,13 @@ from jax._src import core, source_info_util
 from tv_jax.certify.dice import generators
 from tv_jax.certify.dice import jax_rules as rules
 from tv_jax.certify.dice.cells import Uniform
-from tv_jax.certify.dice.paths import Path, RefusedError, is_users, refuse
+from tv_jax.certify.dice.paths import (
+  Path,
+  RefusedError,
+  is_users,
+  refuse,
+  refuse_methods,
+)
 
 _DERIVED = ("random_split", "random_fold_in", "random_clone")
 _UNSEEN = ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32")
@@ -53,15 +59,9 @@ class Drawn(core.Tracer):
     self.entries = entries
 
 
-def _refused(self, *_, name: str, **__):
-  refuse(f"takes {name.strip('_')}() of a random array")
-
-
-for _name in ("__bool__", "__int__", "__float__", "__index__", "__array__"):
-  _method = functools.partialmethod(_refused, name=_name)
-  setattr(Drawn, _name, _method)
-for _name in ("item", "tolist", "tobytes", "__str__", "__format__"):
-  setattr(Drawn, _name, functools.partialmethod(_refused, name=_name))
+_REFUSED = ("__bool__", "__int__", "__float__", "__index__", "__array__")
+_REFUSED += ("item", "tolist", "tobytes", "__str__", "__format__")
+refuse_methods(Drawn, _REFUSED, "a random array")
 
 
 class Following(core.Trace):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import pathlib
 import sysconfig
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple, NoReturn
 
@@ -54,6 +55,16 @@ def refuse(action: str) -> NoReturn:
     f"{action}: a uniform can only be compared with numbers, and noise only"
     " race (argmax of noise and logits)"
   )
+
+
+def refuse_methods(kind: type, names: Iterable[str], what: str) -> None:
+  """Makes methods of a class refuse; `what` describes its instances."""
+
+  def refused(*_, name: str, **__):
+    refuse(f"takes {name.strip('_')}() of {what}")
+
+  for name in names:
+    setattr(kind, name, functools.partialmethod(refused, name=name))
 
 
 class Choice(NamedTuple):
