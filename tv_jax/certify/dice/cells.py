@@ -22,6 +22,11 @@ from tv_jax.certify.dice.paths import current, exact, refuse, refuse_methods
 _0 = Fraction(0)
 # Programs add smaller numbers to noise to keep it from 0; see `_blur`.
 _TINY = Fraction(1, 10**6)
+# NumPy's functions on random numbers, by torch's and JAX's names.
+COMPARED = {"lt": np.less, "le": np.less_equal, "gt": np.greater}
+COMPARED |= {"ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal}
+COMPUTED = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
+COMPUTED |= {"neg": np.negative}
 SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 _REFUSED = ("__float__", "__int__", "__index__", "__bool__", "__hash__")
 _REFUSED += ("__str__", "__format__", "__pow__", "__rpow__", "__mod__")

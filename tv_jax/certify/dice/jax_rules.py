@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tv_jax.certify.dice import ratios
+from tv_jax.certify.dice import cells, ratios
 from tv_jax.certify.dice.cells import Cell, Uniform, best, exp
 from tv_jax.certify.dice.paths import current, refuse, refuse_methods
 
@@ -138,28 +138,14 @@ MOVED += ("select_n",)
 # indices or conditions.
 DATA = {"gather": (0,), "pad": (0, 1), "dynamic_update_slice": (0, 1)}
 DATA |= {"scatter": (0, 2), "dynamic_slice": (0,), "select_n": range(1, 99)}
-COMPARED = {
-  "lt": np.less,
-  "le": np.less_equal,
-  "gt": np.greater,
-  "ge": np.greater_equal,
-  "eq": np.equal,
-  "ne": np.not_equal,
-}
-_COMPUTED = {
-  "add": np.add,
-  "sub": np.subtract,
-  "mul": np.multiply,
-  "neg": np.negative,
-  "or": np.bitwise_or,
-}
+# A sort compares floats in a total order.
+COMPARED = cells.COMPARED | {"lt_to": np.less, "le_to": np.less_equal}
 # On concrete arrays, NumPy gives the same numbers as the compiled operation.
-CONCRETE = COMPARED | _COMPUTED
-CONCRETE |= {"and": np.bitwise_and, "xor": np.bitwise_xor}
+CONCRETE = cells.COMPARED | cells.COMPUTED
+CONCRETE |= {"or": np.bitwise_or, "and": np.bitwise_and, "xor": np.bitwise_xor}
 CONCRETE |= {"not": np.bitwise_not, "max": np.maximum, "min": np.minimum}
-# A sort compares in an order of all floats.
-COMPARED |= {"lt_to": np.less, "le_to": np.less_equal}
-COMPUTED: dict[str, Any] = _COMPUTED | {
+COMPUTED: dict[str, Any] = cells.COMPUTED | {
+  "or": np.bitwise_or,
   "div": _each(_divided, 2),
   "log": _each(_log, 1),
   "log1p": _each(lambda x: _log(x + 1), 1),

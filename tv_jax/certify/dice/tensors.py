@@ -18,13 +18,10 @@ import numpy as np
 import torch
 
 from tv_jax.certify.dice import paths
-from tv_jax.certify.dice.cells import best, clamped
+from tv_jax.certify.dice.cells import COMPARED, COMPUTED, best, clamped
 from tv_jax.certify.dice.paths import RefusedError, refuse
 
-_COMPARED = {x: getattr(operator, x) for x in ("lt", "le", "gt", "ge")}
-_COMPARED |= {"eq": operator.eq, "ne": operator.ne}
-_COMPUTED = {x: getattr(operator, x) for x in ("add", "sub", "mul", "truediv")}
-_COMPUTED |= {"neg": operator.neg, "log": np.log}
+_COMPUTED = COMPUTED | {"truediv": np.true_divide, "log": np.log}
 _COMPUTED |= {
   f"r{x}": lambda x, y, by=_COMPUTED[x]: by(y, x)
   for x in ("add", "sub", "mul", "truediv")
@@ -84,12 +81,12 @@ def _applied(func, name: str, args, kwargs):
     refuse("reads the bits of random numbers")
   if short in _MOVED and kwargs.get("out") is None:
     return _moved(func, args, kwargs)
-  if short in _COMPARED and into is None and not kwargs:
+  if short in COMPARED and into is None and not kwargs:
     if all(isinstance(x, torch.Tensor) for x in args):
       dtype = torch.result_type(*args)
       if dtype not in FINE:
         refuse(f"rounds random numbers to {dtype}")
-    answer = _COMPARED[short](*map(_entries, args[:2]))
+    answer = COMPARED[short](*map(_entries, args[:2]))
     return torch.from_numpy(np.asarray(answer, bool))
   if short in _COMPUTED and not kwargs:
     with np.errstate(divide="ignore"):
