@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tv_jax.certify.dice import cells, ratios
-from tv_jax.certify.dice.cells import Cell, Uniform, best, exp
+from tv_jax.certify.dice.cells import Cell, Exponential, Uniform, best, exp
 from tv_jax.certify.dice.paths import current, refuse, refuse_methods
 
 # Half precision is refused: its uniforms are multiples of 2**-8.
@@ -125,8 +125,9 @@ def _each(function: Callable, count: int) -> Any:
   return np.frompyfunc(function, count, 1, identity=None)
 
 
-# Primitives that return their arrays: always, and on a mesh of one device.
+# Primitives that return their arrays.
 SAME = ("copy", "copy_p", "device_put", "optimization_barrier", "stage")
+# Primitives that return their arrays on a mesh with a single device.
 ON_MESH = ("psum", "psum2", "psum_invariant", "pmax", "pmin", "pvary", "pcast")
 ON_MESH += ("reshard", "sharding_constraint")
 # Primitives that move entries and compute nothing. JAX applies them to indices.
@@ -208,47 +209,53 @@ def _rate(x) -> Fraction | None:
 def winner(row: Sequence) -> int:
   """Returns the index of the largest entry of a row.
 
-  A race of noise is a single choice among the entries. Pairwise comparisons
-  would need a path for each sequence of leaders.
+  Entries that race are a single choice. Comparisons of pairs would need a path
+  for each sequence of leaders.
   """
   entries: list[Any] = [*map(number, row)]
   noise = {i: x for i, x in enumerate(entries) if is_random(x)}
-  rest = [x for i, x in enumerate(entries) if i not in noise]
-  if any(x != x for x in rest):
-    return next(i for i, x in enumerate(entries) if i not in noise and x != x)
-  if not all(isinstance(x, Cell) for x in noise.values()):
+  rest = {i: x for i, x in enumerate(entries) if i not in noise}
+  for i, x in rest.items():
+    if x != x:
+      return i
+  if any(isinstance(x, Bits) for x in noise.values()):
     refuse("compares random bits")
-  sources = {x.source for x in noise.values()}
-  kinds = {(x.form, x.a if x.form == "log E" else 0) for x in noise.values()}
   rates: dict[int, Any] = {i: _rate(x) for i, x in noise.items()}
-  lowest = 0.0 if {form for form, _ in kinds} == {"1/E"} else -math.inf
+  kinds = {(x.form, x.a if x.form == "log E" else 0) for x in noise.values()}
+  sources = {x.source for x in noise.values()}
+  least = 0.0 if {form for form, _ in kinds} == {"1/E"} else -math.inf
   if (
     len(kinds) != 1
     or None in rates.values()
     or len(sources) < len(noise)
-    or max(rest, default=lowest) > lowest
+    or max(rest.values(), default=least) > least
   ):
     return int(np.argmax(np.array([*entries, None], object)[:-1]))
-  path, total = current(), sum(rates.values())  # pyright: ignore
-  for x in noise.values():
-    x.source.enter()
-  index = {i: x.source.index for i, x in noise.items()}
+  return _won({i: x.source for i, x in noise.items()}, rates)
+
+
+def _won(variables: dict[int, Exponential], rates: dict[int, Fraction]) -> int:
+  """Returns the key of the winner, which has the least E / rate."""
+  path, total = current(), sum(rates.values())
+  for variable in variables.values():
+    variable.enter()
+  index = {i: variable.index for i, variable in variables.items()}
   known = {i for bound in path.bounds for i in bound[:2]}
   linked = not known.isdisjoint(index.values())
 
-  def won(i: int) -> list[tuple]:
-    rate = rates[i]
-    return [(index[j], index[i], rates[j] / rate) for j in rates if j != i]
+  def bounds_of(i: int) -> list[tuple]:
+    others = [j for j in rates if j != i]
+    return [(index[j], index[i], rates[j] / rates[i]) for j in others]
 
   weights = []
   for i, rate in rates.items():
     weight, bounds = rate / total, path.bounds
     if linked:
       weight = Fraction(1)
-      for bound in won(i):
+      for bound in bounds_of(i):
         weight *= ratios.conditional(bound, bounds) if weight else 0
         bounds |= {bound}
     weights.append(weight)
   first = [*rates][path.take(weights) if len(weights) > 1 else 0]
-  path.bounds |= {*won(first)}
+  path.bounds |= {*bounds_of(first)}
   return first

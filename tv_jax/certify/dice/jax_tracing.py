@@ -75,7 +75,7 @@ class Following(core.Trace):
     self.keys: set[bytes] = set()  # derived from the given key
     self.uniforms: dict[tuple, Uniform] = {}
     self.integers: dict[tuple, tuple[tuple, int]] = {}
-    self.spent: set[bytes] = set()  # keys from which integers were drawn
+    self.spent: set[bytes] = set()  # keys that drew integers
 
   def stage_value(self, val):
     """Returns a value as an array."""
@@ -206,7 +206,7 @@ class Following(core.Trace):
     return drawn.reshape(aval.shape)
 
   def _refuse_both(self, rows, others: set[bytes]) -> None:
-    """Refuses bits and integers of one key, which are dependent."""
+    """Refuses a key that draws both bits and integers: they are dependent."""
     if not others.isdisjoint(rows):
       raise RefusedError(
         "draws integers (by randint, or by choice without p) and other numbers"

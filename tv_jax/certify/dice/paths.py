@@ -87,12 +87,12 @@ class Path:
   """One run's path through the choices."""
 
   def __init__(self, last: Choice | None, least: Fraction, deadline: float):
-    """Prepares to repeat choices and then make new ones.
+    """Prepares a run that repeats choices and then makes new choices.
 
     Args:
       last: The last choice to repeat, or None to begin with a new choice.
       least: Minimum weight of a path; lighter paths are not followed.
-      deadline: Monotonic time at which the path is cut.
+      deadline: Monotonic time when the path is cut.
     """
     self.planned = []  # the choices to repeat, in reverse order
     while last is not None:

@@ -231,7 +231,7 @@ def _searched(row, values, *, right=False, side="left", out_int32=False):
 
 
 def _written(places: torch.Tensor) -> torch.Tensor:
-  """Encodes indices as large numbers, or in every second run as tiny ones."""
+  """Encodes indices as large or as tiny numbers; runs alternate."""
   if paths.current().number % 2:
     return _LARGE + places.double()
   return (_LARGE * 8 - places.double()) * _TINY
