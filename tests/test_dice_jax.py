@@ -106,6 +106,16 @@ def moved(key):
   return jnp.squeeze(lax.dynamic_slice(x, (3, 0, 0), (1, 1, 1))) < 0.25
 
 
+def by_columns(key):
+  x = held(key, (2, 2)) + jnp.arange(4.0).reshape(2, 2)
+  return jnp.ravel(x, order="F")[1] < 2.25
+
+
+def best_of_columns(key):
+  noise = random.gumbel(key, (3, 2)) + jnp.log(LAW)[:, None]
+  return lax.top_k(noise, 1, axis=0)[1][0, 1]
+
+
 def beside_a_number(key, function, number):
   """Compares a concrete entry of an array with a random entry."""
   entries = jnp.where(jnp.array([True, False]), held(key, (2,)), number)
@@ -173,6 +183,9 @@ def closes_over(key):
     (jax.jit(sharded), QUARTER),
     (moved, QUARTER),
     (jax.jit(moved), QUARTER),
+    (by_columns, QUARTER),
+    (jax.jit(by_columns), QUARTER),
+    (best_of_columns, TOKENS),
     (closes_over, QUARTER),
     (beyond, {True: 1}),
     *(
