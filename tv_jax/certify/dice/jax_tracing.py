@@ -340,17 +340,12 @@ def _row(x, i: int):
   return _as_numpy(x[i])
 
 
-def _is_key(x) -> bool:
-  return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
-
-
 def _as_numpy(x) -> Any:
   """Converts concrete arrays to NumPy; leaves keys and random arrays."""
-  if isinstance(x, Drawn | np.ndarray) or (
-    isinstance(x, jax.Array) and _is_key(x)
-  ):
-    return x
-  return np.asarray(x)
+  is_key = isinstance(x, jax.Array) and jnp.issubdtype(
+    x.dtype, jax.dtypes.prng_key
+  )
+  return x if is_key or isinstance(x, Drawn) else np.asarray(x)
 
 
 def _as_jax(x) -> Any:
