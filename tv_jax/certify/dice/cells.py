@@ -173,12 +173,13 @@ class Cell:
     compare = getattr(operator, order)
     if self.known is not None:
       return compare(self.known, number)
+    # The uniform u of E = -log u; for u = 0, E is infinite.
     drawn = self.source.uniform if self.form == "E" else None
     if number != number or (math.isinf(number) and drawn is None):
-      return compare(0.0, number)
+      return compare(0.0, number)  # as any finite number compares
     if self.form in ("E", "1/E") and number == self.b:
-      return compare(self.a, 0)
-    bound = (number - self.b) / self.a  # a x + b < number, x < bound
+      return compare(self.a, 0)  # E > 0
+    bound = (number - self.b) / self.a  # a x + b < number if x < bound
     if self.a < 0:
       order = SWAPPED[order]
     if self.form != "u" and drawn is None:
@@ -186,7 +187,7 @@ class Cell:
         refuse("compares noise with a number")
       _blur(bound)
       return order in ("gt", "ge")
-    if drawn is not None:  # E < bound, u > exp(-bound)
+    if drawn is not None:  # E < bound if u > exp(-bound)
       share = Fraction(math.exp(min(-float(bound), 1.0)))
       return drawn._compare_number(SWAPPED[order], share)
     or_equal = order in ("le", "gt")
@@ -205,12 +206,12 @@ class Cell:
       apart = Cell("u", self.source, self.a - other.a, self.b - other.b)
       return apart._compare_number(order, Fraction(0))
     less = order in ("lt", "le")
-    if self.form == "log E":  # E / F < exp((b' - b) / a)
+    if self.form == "log E":  # a log E + b < a log F + b'
       if self.a != other.a:
         refuse("compares noises of two scales")
       if same:
         return compare(self.b, other.b)
-      ratio = exp((other.b - self.b) / self.a)
+      ratio = exp((other.b - self.b) / self.a)  # E < ratio F if a > 0
     else:  # a E < a' F
       if self.form == "E" or self.b != other.b:
         equal = 0 if self.b == other.b else None  # equal summands cancel
