@@ -112,6 +112,7 @@ def _in_users_modules(replaced) -> list[tuple[Any, dict]]:
     for module, names in replaced
     for name, stand_in in names.items()
   }
+  # The generators in a state, by their ids; 0 stands for a global generator.
   modules, states = [], {state: {0: ({}, "")} for state in _states().values()}
   for module in [*sys.modules.values()]:
     if not is_users(getattr(module, "__file__", None)):
@@ -126,7 +127,7 @@ def _in_users_modules(replaced) -> list[tuple[Any, dict]]:
         if make:
           states.setdefault(_state(value), {})[id(value)] = names, name
     modules.append((module, names))
-  for same in states.values():  # generators in one state draw the same numbers
+  for same in states.values():
     for names, name in same.values():
       if len(same) > 1:
         names[name] = TWIN
