@@ -75,7 +75,7 @@ def test_topology_has_the_arrays_of_the_static_tree(widths):
       count = rng.integers(min(len(level), len(places)) + 1)
       above = np.arange(level.start, level.start + count)
       parent[above] = np.sort(rng.choice(places, count, replace=False))
-    parents, places = tree_lib.placed(parent)
+    parents, places = tree_lib.drop_empty_places(parent)
     if len(parents) == 1:  # a root alone
       continue
     made, known = jax.tree.map(np.asarray, make(parent)), Tree(parents)

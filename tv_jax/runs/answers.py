@@ -24,7 +24,7 @@ from tv_jax.runs import store
 from tv_jax.runs.questions import Question, score
 from tv_jax.runs.records import Answer, Key, Method
 from tv_jax.runs.settings import Run, decoding
-from tv_jax.tree import Tree, placed
+from tv_jax.tree import Tree, drop_empty_places
 from tv_jax.verifiers import DOWN, NOT_OFFERED, UP, Verifier
 
 
@@ -199,7 +199,7 @@ def traced(
     if isinstance(config.tree, Tree):
       parents, places = config.tree.parents, np.arange(config.nodes)
     else:  # without the empty places
-      parents, places = placed(seen.parent)
+      parents, places = drop_empty_places(seen.parent)
     drawn = seen.tokens[places].tolist()
     # The root was not drawn in this cycle.
     missing = np.array([True, *(token == INVALID for token in drawn[1:])])

@@ -1,6 +1,6 @@
 """Draft trees: static trees, and trees that take shape while drafted."""
 
-from tv_jax.tree.adaptive import Adaptive, placed
+from tv_jax.tree.adaptive import Adaptive, drop_empty_places
 from tv_jax.tree.naming import parse, resolve
 from tv_jax.tree.shapes import (
   EAGLE_SPARSE,
@@ -31,11 +31,11 @@ __all__ = [
   "branching",
   "chain",
   "check_size",
+  "drop_empty_places",
   "from_parents",
   "from_paths",
   "grown",
   "kary",
   "parse",
-  "placed",
   "resolve",
 ]

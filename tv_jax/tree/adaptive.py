@@ -108,7 +108,7 @@ class Adaptive:
     return self.most == 1
 
 
-def placed(parent: np.ndarray) -> tuple[tuple[int, ...], np.ndarray]:
+def drop_empty_places(parent: np.ndarray) -> tuple[tuple[int, ...], np.ndarray]:
   """Removes the empty places of a drafted tree.
 
   Args:
