@@ -15,8 +15,6 @@ from tv_jax import tree as tree_lib
 from tv_jax.certify import drafts, outcome
 from tv_jax.certify import worlds as worlds_lib
 from tv_jax.engine import Pair
-from tv_jax.engine.config import decode_config
-from tv_jax.engine.decode import Prompt
 from tv_jax.proposals import PROPOSALS
 from tv_jax.tree import ROOT as TOP
 from tv_jax.tune import choosing, tune, tuning
@@ -127,16 +125,15 @@ def all_parts(tree):
   return found
 
 
-def faults(tree, values, chosen, depth=None):
+def faults(tree, values, chosen):
   """What is wrong with a choice, by brute force."""
-  shallow = tree.depth <= (depth or tree.max_depth)
   for count, nodes in enumerate(chosen):
     parts = all_parts(tree)[count]
     if nodes not in parts:
       yield f"{nodes} is no tree"
       continue
-    sums = [values[own].sum() for own in parts if shallow[own].all()]
-    if abs(values[nodes].sum() - max(sums)) > 1e-12:
+    best = max(values[own].sum() for own in parts)
+    if abs(values[nodes].sum() - best) > 1e-12:
       yield f"{nodes} is not best"
 
 
@@ -153,12 +150,13 @@ def test_the_best_nodes_are_those_of_brute_force(tree):
   rng = np.random.default_rng(0)
   for _ in range(3):
     values = rng.normal(size=len(tree))  # in no order at all
-    chosen = choosing.best(tree, values)
+    chosen = choosing.best_nodes(tree, values)
     assert len(chosen) == len(tree)
     assert [*faults(tree, values, chosen)] == []
-    shallow = choosing.best(tree, values, depth=2)
-    assert len(shallow) == sum(tree.depth <= 2)
-    assert [*faults(tree, values, shallow, depth=2)] == []
+    # Nodes that are too deep are never taken.
+    values[tree.depth > 2] = -np.inf
+    shallow = choosing.best_nodes(tree, values)[: sum(tree.depth <= 2)]
+    assert [*faults(tree, values, shallow)] == []
 
 
 # A whole run, with tiny random models.
@@ -186,14 +184,6 @@ def tuned(pair):
   return tune(pair, PROMPTS, **OPTIONS)
 
 
-def test_options_of_a_draft_are_not_those_of_plain_decoding():
-  pair, chain = checkpoints.pair("dspark"), {"chain:2": tree_lib.chain(2)}
-  options = {"draft_stop": 0.1, "max_new_tokens": 2, "tree": "chain:3"}
-  config = decode_config(pair, **options)
-  timed = tuning._time(pair, config, chain, [Prompt([1, 2], 0, 2)])
-  assert {*timed} == {"plain", *chain}
-
-
 def test_a_pair_is_tuned(tuned):
   rows = tuned.rows
   assert tuned.tree == rows["tuned:3"].tree
@@ -206,6 +196,13 @@ def test_a_pair_is_tuned(tuned):
   assert all(row.seconds for row in rows.values())
   for part in ("tuned:3", "plain", "check: realised - expected", "wide tree"):
     assert part in repr(tuned)
+
+
+def test_plain_decoding_takes_no_options_of_a_draft(monkeypatch):
+  monkeypatch.setattr(tuning, "_LEAST", 4)
+  changes = {"nodes": 2, "sizes": (), "draft_stop": 0.1, "max_new_tokens": 2}
+  tuned = tune(checkpoints.pair("dspark"), PROMPTS, **OPTIONS | changes)
+  assert tuned.plain
 
 
 def test_what_is_written_is_read(tuned, tmp_path):
@@ -232,7 +229,6 @@ def test_experiments_read_what_is_written(tuned, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
   ("changes", "message"),
   [
-    ({"nodes": 0}, "nodes=0, depth=2, sizes=[0, 5]: give 1 or more"),
     ({"nodes": 500}, "500: Tree("),
     (
       {"verifier": "traversal_reference"},

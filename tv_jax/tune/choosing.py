@@ -54,56 +54,44 @@ def rank_paths(tree: Tree) -> list[tuple[int, ...]]:
   return paths
 
 
-def best(
-  tree: Tree, values: np.ndarray, depth: int | None = None
-) -> list[list[int]]:
+def best_nodes(tree: Tree, values: np.ndarray) -> list[list[int]]:
   """Returns the best set of nodes of each size, from 0 nodes to all.
 
   Args:
     tree: The wide tree.
     values: [N] value of each node; the root's is not read.
-    depth: Maximum depth of a chosen node; None: no limit.
 
   Returns:
     For each n the n drafted nodes with the largest sum, in level order, closed
     under parent and elder sibling.
   """
-  kept = tree.depth <= (tree.max_depth if depth is None else depth)
   # sums[v][n]: the largest sum of n nodes among v, its younger siblings and all
   # below them. under[v][n - 1]: how many of these nodes are below v.
   sums: dict[int, np.ndarray] = {NO_CHILD: np.zeros(1)}
   under: dict[int, np.ndarray] = {}
   for node in range(len(tree) - 1, ROOT, -1):
-    if kept[node]:
-      child, sibling = _successors(tree, node, kept)
-      rest, under[node] = _split(sums[child], sums[sibling])
-      sums[node] = np.concatenate([[0.0], values[node] + rest])
-  first = _successors(tree, ROOT, kept)[0]
+    child, sibling = _successors(tree, node)
+    rest, under[node] = _split(sums[child], sums[sibling])
+    sums[node] = np.concatenate([[0.0], values[node] + rest])
   chosen = []
-  for count in range(len(sums[first])):
-    nodes, left = [], [(first, count)]
+  for count in range(len(tree)):
+    nodes, left = [], [(ROOT + 1, count)]
     while left:
       node, count = left.pop()
       if count:
         nodes.append(node)
-        child, sibling = _successors(tree, node, kept)
+        child, sibling = _successors(tree, node)
         below = int(under[node][count - 1])
         left += [(child, below), (sibling, count - 1 - below)]
     chosen.append(sorted(nodes))
   return chosen
 
 
-def _successors(tree, node, kept):
+def _successors(tree: Tree, node: int) -> tuple[int, int]:
   """Returns a node's first child and its next sibling, or NO_CHILD."""
-  child, after = int(tree.children[node, 0]), node + 1
-  if child != NO_CHILD and not kept[child]:
-    child = NO_CHILD
-  is_sibling = (
-    node != ROOT
-    and after < len(tree)
-    and tree.parent[after] == tree.parent[node]
-  )
-  return child, after if is_sibling else NO_CHILD
+  after = node + 1
+  has_sibling = after < len(tree) and tree.parent[after] == tree.parent[node]
+  return int(tree.children[node, 0]), after if has_sibling else NO_CHILD
 
 
 def _split(some, others):
@@ -119,7 +107,7 @@ def _split(some, others):
 
 
 def part(tree: Tree, nodes: list[int]) -> Tree:
-  """Returns the tree of a set of nodes from `best`."""
+  """Returns the tree of a set of nodes from `best_nodes`."""
   paths = rank_paths(tree)
   return from_paths(paths[node] for node in nodes)
 

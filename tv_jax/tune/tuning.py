@@ -13,7 +13,6 @@ import dataclasses
 import datetime
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -77,11 +76,6 @@ def tune(
   Raises:
     ValueError: An option is wrong, or the prompts are too few.
   """
-  sizes = sorted({*sizes, nodes})
-  if min(depth, *sizes) < 1:
-    raise ValueError(
-      f"nodes={nodes}, depth={depth}, sizes={sizes}: give 1 or more"
-    )
   rule = verifiers.resolve(verifier)
   if not rule.offers:
     raise ValueError(
@@ -94,25 +88,29 @@ def tune(
     for name, tree in named.items()
     if isinstance(tree, Tree) and not rule.refuses(tree)
   }
+  sizes = sorted({*sizes, nodes})
   wide = _wide(rule, nodes, depth, sizes[-1], [*compared.values()])
-  configured = functools.partial(
+  common = functools.partial(
     decode_config,
     pair,
-    verifier=rule,
-    proposal=proposal,
     temperature=temperature,
-    draft_temperature=draft_temperature,
-    draft_stop=draft_stop,
     top_k=top_k,
     top_p=top_p,
     max_new_tokens=max_new_tokens,
     seed=seed,
-    batch_size=batch_size,
     ends=ends,
   )
+  drafted = functools.partial(
+    common,
+    verifier=rule,
+    proposal=proposal,
+    draft_temperature=draft_temperature,
+    draft_stop=draft_stop,
+    batch_size=batch_size,
+  )
   for tree in compared.values():
-    configured(tree=tree)  # refused here if the draft cannot draw it
-  config = configured(tree=wide, trace=max_new_tokens)
+    drafted(tree=tree)  # refused here if the draft cannot draw it
+  config = drafted(tree=wide, trace=max_new_tokens)
   asked = read_prompts(pair, config, prompts, template=template)
   if len(asked) < 4 or len({tuple(x.tokens) for x in asked}) < len(asked):
     raise ValueError(
@@ -124,11 +122,14 @@ def tune(
   assert run.check
   reached, items = reach(run)
   tuned_on = np.isin(items, np.unique(items)[::2])
-  best = choosing.best(wide, reached[tuned_on].mean(axis=0), depth)
+  values = reached[tuned_on].mean(axis=0)
+  best = choosing.best_nodes(
+    wide, np.where(wide.depth <= depth, values, -np.inf)
+  )
   chosen = {
     f"tuned:{size}": choosing.part(wide, best[size])
     for size in sizes
-    if size < len(best)
+    if size <= _shallow(wide, depth)
   }
   compared = chosen | compared
   reached, items = reached[~tuned_on], items[~tuned_on]
@@ -136,21 +137,24 @@ def tune(
   if speed:
     unseen = [asked[int(item)] for item in np.unique(items)]
     some = unseen[:: max(1, len(unseen) // _TIMED)][:_TIMED]
-    names = ", ".join([_PLAIN, *compared])
-    progress(f"timing {names}, on {len(some)} prompts", 1, 2)
-    timed = _time(pair, config, compared, some)
-
-  def result(name: str, tree: Tree) -> TreeResult:
-    columns: dict[str, Any] = {}
+    alone = dataclasses.replace(config, batch_size=1, panel=(), trace=0)
+    configs = {_PLAIN: common(verifier=None, batch_size=1)}
+    for name, tree in compared.items():
+      configs[name] = dataclasses.replace(alone, tree=tree)
+    progress(f"timing {', '.join(configs)}, on {len(some)} prompts", 1, 2)
+    timed = _time(pair, configs, some)
+  rows = {}
+  for name, tree in compared.items():
+    measured = gain = None
     if (places := choosing.places(wide, tree)) is not None:
       sums = reached[:, places].sum(axis=1)
       gained = sums - reached[:, best[nodes]].sum(axis=1)
-      columns["measured"] = Estimate.clustered(1 + sums, items)
-      columns["gain"] = Estimate.clustered(gained, items)
-    if name in timed:
-      columns["seconds"], columns["decoded"] = timed[name]
-    return TreeResult(tree=tree, **columns)
-
+      measured = Estimate.clustered(1 + sums, items)
+      gain = Estimate.clustered(gained, items)
+    seconds, decoded = timed.get(name, (None, None))
+    rows[name] = TreeResult(
+      tree=tree, measured=measured, gain=gain, decoded=decoded, seconds=seconds
+    )
   notes = [
     f"wide tree: {wide!r}; tuned on {tuned_on.sum()} cycles of every other"
     f" prompt, measured on {len(items)} of the rest"
@@ -164,7 +168,7 @@ def tune(
     )
   return Tuned(
     name=f"tuned:{nodes}",
-    rows={name: result(name, tree) for name, tree in compared.items()},
+    rows=rows,
     plain=timed[_PLAIN][0] if speed else None,
     check=run.check,
     settings=_settings(pair, config),
@@ -184,13 +188,17 @@ def _wide(
   )
   if rule.refuses(wide):
     wide = tree_lib.chain(wide.max_depth)
-  most = int((wide.depth <= depth).sum()) - 1
-  if nodes > most:
+  if nodes > (most := _shallow(wide, depth)):
     raise ValueError(
       f"nodes={nodes}: {wide!r} has {most} drafted nodes of depth {depth} or"
       " less: give fewer, or a larger depth"
     )
   return wide
+
+
+def _shallow(tree: Tree, depth: int) -> int:
+  """Returns the number of drafted nodes that are not below `depth`."""
+  return int((tree.depth <= depth).sum()) - 1
 
 
 def reach(run: Generation) -> tuple[np.ndarray, np.ndarray]:
@@ -228,34 +236,16 @@ def _settings(pair: Pair, config: DecodeConfig) -> dict:
 
 
 def _time(
-  pair: Pair,
-  config: DecodeConfig,
-  trees: Mapping[str, Tree],
-  prompts: Sequence[Prompt],
+  pair: Pair, configs: Mapping[str, DecodeConfig], prompts: Sequence[Prompt]
 ) -> dict[str, tuple[float, Estimate]]:
-  """Times plain decoding and trees, in turn on each prompt, after warm-up.
+  """Times configs in turn on each prompt, after warm-up, without prefill.
 
-  Other work on the machine then slows all of them alike. Prefill is left out.
+  Other work on the machine then slows all of them alike.
 
   Returns:
     By name: the seconds of a cycle (a median over prompts), and the acceptance
     length.
   """
-  alone = dataclasses.replace(config, batch_size=1, panel=(), trace=0)
-  plain = decode_config(
-    pair,
-    verifier=None,
-    temperature=config.temperature,
-    top_k=config.top_k,
-    top_p=config.top_p,
-    max_new_tokens=config.max_new_tokens,
-    seed=config.seed,
-    batch_size=1,
-    ends=config.ends,
-  )
-  configs = {_PLAIN: plain} | {
-    name: dataclasses.replace(alone, tree=tree) for name, tree in trees.items()
-  }
   longest = max(len(prompt.tokens) for prompt in prompts)
   answered, _ = time_in_turn(pair, configs, prompts, longest)
   items = [prompt.item for prompt in prompts]
