@@ -6,10 +6,10 @@ import xml.etree.ElementTree as ET
 
 import markdown_it
 
+from experiments import figures
 from tv_jax.edge import tables
 from tv_jax.edge.tables import Table
 from tv_jax.engine.results import Estimate
-from tv_jax.runs.report import canvas
 from tv_jax.runs.report.forest import Forest, Mark
 from tv_jax.runs.report.page import render
 
@@ -88,7 +88,7 @@ class Reader(html.parser.HTMLParser):
 
 
 PLOT = Forest(
-  "Gains", [Mark("chain", True, "+2 %", "#000", 9, 8, 10, 18)], [(4, "0")], 36
+  "Gains", [Mark("chain", "+2 %", "#000", 9, 8, 10, 18)], [(4, "0")], 36
 )
 
 
@@ -137,9 +137,9 @@ def test_a_figure_is_the_same_to_the_byte():
 
   values = {4.0: Estimate.of([1, 2]), 62.0: Estimate.of([3])}
   panels = {"$x_1$": {"traversal, <b>": values, "b": {}}, "two": {"b": values}}
-  svg = canvas.lines(panels, x="nodes", y="tokens", zero=True)
+  svg = figures.lines(panels, x="nodes", y="tokens", zero=True)
   with matplotlib.rc_context({"font.size": 30, "axes.grid": True}):
-    assert canvas.lines(panels, x="nodes", y="tokens", zero=True) == svg
+    assert figures.lines(panels, x="nodes", y="tokens", zero=True) == svg
   texts = ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
   wanted = {"$x_1$", "two", "traversal, <b>", "b", "4", "62", "nodes", "tokens"}
   assert wanted <= {text.text for text in texts}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tv_jax.engine.results import Estimate
-from tv_jax.runs.metrics import Cell
 from tv_jax.runs.records import ALL, Method
-from tv_jax.runs.report import canvas, tables
+from tv_jax.runs.report import tables
 from tv_jax.runs.report.tables import Cells
+
+# Colour-blind readers can tell these apart; their lightness differs, too.
+_COLORS = {"token_level": "#ad4d06", "traversal": "#0a64a4", "block": "#12785a"}
+_OTHER_COLORS = "#8b4789", "#80690a", "#55606e"
 
 # In units of the SVG, which is as wide as a phone.
 WIDTH, _LEFT, _RIGHT, _PITCH = 360, 118, 262, 18
@@ -22,7 +25,6 @@ class Mark(NamedTuple):
   """One line of a plot: an estimate with its name and its place."""
 
   name: str
-  whole: bool  # all tasks together
   text: str
   color: str
   x: float
@@ -40,12 +42,22 @@ class Forest(NamedTuple):
   height: float
 
 
+def colors(rules: Iterable[str]) -> dict[str, str]:
+  """Returns a colour for each rule, in the order of legends."""
+  rules = {*rules}
+  known = {rule: color for rule, color in _COLORS.items() if rule in rules}
+  return known | {
+    rule: _OTHER_COLORS[i % len(_OTHER_COLORS)]
+    for i, rule in enumerate(sorted(rules - _COLORS.keys()))
+  }
+
+
 def result(cells: Cells, baseline: str) -> str:
   """Says in a sentence how much each rule gains on the same drafts, or ""."""
   fixed = tables.conditions(cells[ALL])
   parts: dict[str, list[str]] = {}
-  for method, cell in _compared(cells, baseline):
-    gain = f"{tables.percent(cell.relative, '+.1f')} on {method.tree}"
+  for method, relative in _gains(cells, baseline).items():
+    gain = f"{tables.percent(relative, '+.1f')} on {method.tree}"
     if len(fixed) > 1:
       gain += f" ({tables.title(tables.condition(method))})"
     parts.setdefault(f"{method.verifier} gains", []).append(gain)
@@ -58,68 +70,53 @@ def _listed(texts: list[str]) -> str:
   return f"{', '.join(first)} and {last}" if first else last
 
 
-def _compared(cells: Cells, baseline: str) -> Iterator[tuple[Method, Cell]]:
-  """Yields the methods that have a gain, with their cells of all tasks."""
-  for method, cell in cells[ALL].items():
-    if method.verifier != baseline and cell.relative:
-      yield method, cell
+def _gains(cells: Cells, baseline: str) -> dict[Method, Estimate]:
+  """Returns the gain of each method over the baseline, in percent."""
+  return {
+    method: cell.relative
+    for method, cell in cells[ALL].items()
+    if method.verifier != baseline and cell.relative
+  }
 
 
 def plots(cells: Cells, baseline: str) -> list[Forest]:
-  """Makes a plot of each condition: gains by tree, and by task below it."""
-  result = []
-  for fixed in tables.conditions(cells[ALL]):
-    methods = [
-      method
-      for method, _ in _compared(cells, baseline)
-      if tables.condition(method) == fixed
-    ]
-    if methods:
-      result.append(_plot(cells, methods, fixed, baseline))
+  """Makes a plot of the gains by tree for each condition."""
+  gains, result = _gains(cells, baseline), []
+  for fixed in tables.conditions(gains):
+    title = (
+      f"Gain over {baseline} on the same drafts, in percent of its expected"
+      f" length: {tables.title(fixed)}. Bars: {_ERRORS} standard errors to each"
+      " side."
+    )
+    shown = {m: gains[m] for m in gains if tables.condition(m) == fixed}
+    result.append(_plot(title, shown, baseline))
   return result
 
 
-def _plot(
-  cells: Cells, methods: list[Method], fixed: Method, baseline: str
-) -> Forest:
-  rules = {str(method.verifier) for method in methods}
-  colors = canvas.colors([*rules, baseline])
-  tasks = [task for task in cells if task != ALL]
-  lines: list[tuple[Method, str, Estimate]] = []
-  for method in methods:
-    for task in (ALL, *(tasks if len(tasks) > 1 else ())):
-      cell = cells[task].get(method)
-      if cell and cell.relative:
-        lines.append((method, task, cell.relative))
-  spans = [_span(estimate) for _, _, estimate in lines]
+def _plot(title: str, gains: dict[Method, Estimate], baseline: str) -> Forest:
+  rules = {str(method.verifier) for method in gains}
+  color = colors([*rules, baseline])
+  spans = [_span(gain) for gain in gains.values()]
   low = min(0.0, *(span[0] for span in spans))
   high = max(0.0, *(span[1] for span in spans))
   scale = (_RIGHT - _LEFT) / ((high - low) or 1.0)
-  marks, y = [], 0.0
-  for (method, task, estimate), span in zip(lines, spans, strict=True):
-    whole = task == ALL
-    name = tables.TASKS.get(task, task)
-    if whole:
-      name = f"{method.tree}" + f", {method.verifier}" * (len(rules) > 1)
-    y += _PITCH * (1.4 if whole and marks else 1)
-    x, left, right = (
-      round(_LEFT + (value - low) * scale, 1)
-      for value in (estimate.mean, *span)
-    )
-    text = tables.percent(estimate, "+.1f")
-    color = colors[str(method.verifier)]
+
+  def place(value):
+    return round(_LEFT + (value - low) * scale, 1)
+
+  marks = []
+  for (method, gain), span in zip(gains.items(), spans, strict=True):
+    rule = str(method.verifier)
+    name = f"{method.tree}" + f", {rule}" * (len(rules) > 1)
     name = name if len(name) <= _LETTERS else f"…{name[1 - _LETTERS :]}"
-    marks.append(Mark(name, whole, text, color, x, left, right, round(y, 1)))
+    text, y = tables.percent(gain, "+.1f"), _PITCH * (len(marks) + 1)
+    places = map(place, (gain.mean, *span))
+    marks.append(Mark(name, text, color[rule], *places, y))
   ticks = [
-    (round(_LEFT + (value - low) * scale, 1), f"{value:+g}" if value else "0")
+    (place(value), f"{value:+g}" if value else "0")
     for value in _ticks(low, high)
   ]
-  title = (
-    f"Gain over {baseline} on the same drafts, in percent of its expected"
-    f" length: {tables.title(fixed)}. Bars: {_ERRORS} standard errors to each"
-    " side."
-  )
-  return Forest(title, marks, ticks, round(y + 2 * _PITCH, 1))
+  return Forest(title, marks, ticks, _PITCH * (len(marks) + 2))
 
 
 def _span(estimate: Estimate) -> tuple[float, float]:

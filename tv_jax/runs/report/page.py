@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import jinja2
 
 from tv_jax.runs.records import Method
-from tv_jax.runs.report import canvas, forest
+from tv_jax.runs.report import forest
 
 _ASSETS = pathlib.Path(__file__).parent / "assets"
 
@@ -53,7 +53,7 @@ def _embedded(traces: Sequence[Mapping]) -> str:
     ", ".join([x["verifier"], x["proposal"], *Method.of(x).numbers])
     for x in traces
   ]
-  data = {"traces": traces, "runs": names, "colors": canvas.colors(rules)}
+  data = {"traces": traces, "runs": names, "colors": forest.colors(rules)}
   return json.dumps(data, allow_nan=False).replace("<", "\\u003c")
 
 

@@ -42,7 +42,7 @@ def table(
     net = gain and base and metrics.net(gain, ours.slower(base))
     rows.append(
       [
-        tables.name(method, several),
+        tables.row_name(method, several),
         tables.estimate(ours.speed, ".1f"),
         tables.estimate(plain and ours.speedup(plain)),
         f"{mean:.1f}",

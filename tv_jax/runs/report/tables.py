@@ -12,7 +12,8 @@ from tv_jax.edge.tables import NOTHING, Table, comma_separated
 from tv_jax.engine.results import Estimate
 from tv_jax.runs import metrics, records
 from tv_jax.runs.metrics import Cell
-from tv_jax.runs.records import ALL, Answer, Method
+from tv_jax.runs.records import ALL, Method
+from tv_jax.runs.store import StoredRun
 
 # By task, with ALL, and by method, with seeds pooled.
 Cells = dict[str, dict[Method, Cell]]
@@ -64,10 +65,10 @@ DEFINITIONS = (
 )
 
 
-def cells_of(answers: Iterable[Answer], config: dict) -> Cells:
+def cells_of(unit: StoredRun) -> Cells:
   """Computes a run's cells, in its config's order; plain decoding first."""
-  grouped: dict[str, dict[Method, list[Answer]]] = {}
-  for answer in answers:
+  config, grouped = unit.config, {}
+  for answer in unit.items:
     method = answer.method.pooled("seed")
     for task in (answer.task, ALL):
       grouped.setdefault(task, {}).setdefault(method, []).append(answer)
@@ -99,20 +100,23 @@ def condition(method: Method) -> Method:
   return method.pooled("tree", "verifier", "seed")
 
 
-def by_tree(cells: Cells, fixed: Method) -> dict[str, dict[str, Method]]:
-  """Returns a condition's methods, by tree and rule."""
-  trees = {}
-  for method in cells[ALL]:
-    if not method.plain and condition(method) == fixed:
-      trees.setdefault(method.tree, {})[method.verifier] = method
-  return trees
+def under(cells: Cells, fixed: Method) -> dict[Method, Cell]:
+  """Returns a condition's methods, tree by tree, with their cells of ALL."""
+  return {
+    method: cell
+    for method, cell in cells[ALL].items()
+    if not method.plain and condition(method) == fixed
+  }
 
 
 def main(cells: Cells, fixed: Method, baseline: str) -> Table:
   """Makes the paper's main table: lengths by item, trees side by side."""
+  trees: dict[str, dict[str, Method]] = {}
+  for method in under(cells, fixed):
+    trees.setdefault(str(method.tree), {})[str(method.verifier)] = method
   groups, header = [("", 1)], ["task"]
   columns: list[tuple[Method, str]] = []  # and the field of its cell
-  for tree, methods in by_tree(cells, fixed).items():
+  for tree, methods in trees.items():
     others = [rule for rule in methods if rule != baseline]
     others = others if baseline in methods else []
     groups.append((tree, len(methods) + len(others)))
@@ -135,22 +139,28 @@ def paired(cells: Cells, fixed: Method, baseline: str) -> Table:
   """Makes the table of expected lengths, paired gains and checks."""
   header = ["tree", "verifier", "by item", "by token", "expected"]
   header += [f"minus {baseline}", "gain", "check", "items", "cycles", "drafted"]
-  rows, silent = [], {}
-  for tree, methods in by_tree(cells, fixed).items():
-    for rule, method in methods.items():
-      cell = cells[ALL][method]
-      if cell.cycles and cell.expected is None:
-        silent[rule] = None
-      lengths = (cell.by_item, cell.by_token, cell.expected)
-      rows.append(
-        [
-          *(tree, rule, *(estimate(length, ".3f") for length in lengths)),
-          estimate(cell.gain, "+.3f"),
-          percent(cell.relative),
-          estimate(cell.check, "+.3f"),
-          *(str(cell.items), str(cell.cycles), estimate(cell.drafted, ".1f")),
-        ]
-      )
+  shown = under(cells, fixed)
+  rows = [
+    [
+      str(method.tree),
+      str(method.verifier),
+      estimate(cell.by_item, ".3f"),
+      estimate(cell.by_token, ".3f"),
+      estimate(cell.expected, ".3f"),
+      estimate(cell.gain, "+.3f"),
+      percent(cell.relative),
+      estimate(cell.check, "+.3f"),
+      str(cell.items),
+      str(cell.cycles),
+      estimate(cell.drafted, ".1f"),
+    ]
+    for method, cell in shown.items()
+  ]
+  silent = dict.fromkeys(
+    method.verifier
+    for method, cell in shown.items()
+    if cell.cycles and cell.expected is None
+  )
   notes = tuple(
     f"{rule} has no stop law, and so no expected lengths. To have them, give a"
     " Verifier(offers=..) and name that (docs/new-verifier.md,"
@@ -162,20 +172,15 @@ def paired(cells: Cells, fixed: Method, baseline: str) -> Table:
 
 def positions(cells: Cells, fixed: Method) -> Table:
   """Makes the table of how deep drafts are accepted: shares of cycles."""
-  shown = {
-    method: cells[ALL][method]
-    for by_rule in by_tree(cells, fixed).values()
-    for method in by_rule.values()
-  }
+  shown, rows = under(cells, fixed), []
   deepest = max(1, *(len(cell.reached) for cell in shown.values()))
-  rows = []
   for method, cell in shown.items():
     never = Estimate(mean=0.0, error=0.0, n=cell.items)
     more = deepest - len(cell.reached)
     reached = [*cell.reached, *[never] * more]
     conditional = [*cell.conditional, *[None] * more]
     texts = map(estimate, [*reached, *conditional])
-    rows.append([name(method, several=False), *texts])
+    rows.append([row_name(method, several=False), *texts])
   depths = [str(d) for d in range(1, deepest + 1)]
   groups = [("", 1), ("reached", deepest), ("conditional", deepest)]
   header = ["", *depths, *depths]
@@ -191,7 +196,7 @@ def exact_match(cells: Cells) -> Table | None:
     shares = [cell and cell.exact_match for cell in answered]
     if any(shares):
       row = [estimate(share, ".2f") for share in shares]
-      rows.append([name(method, several), *row])
+      rows.append([row_name(method, several), *row])
   header = ["", *_tasks(cells)]
   return Table("Exact match", [], header, rows) if rows else None
 
@@ -219,13 +224,11 @@ def _numbers(value: Estimate | None) -> list:
 
 
 def title(fixed: Method) -> str:
-  """Returns a condition in words, as "without_replacement, temperature 1"."""
-  proposal, *others = fixed.fields.items()
-  words = [f"{axis} {records.text(value)}" for axis, value in others]
-  return ", ".join([proposal[1], *words])
+  """Returns a condition in words, as "without_replacement, T = 1"."""
+  return ", ".join([str(fixed.proposal), *fixed.numbers])
 
 
-def name(method: Method, several: bool) -> str:
+def row_name(method: Method, several: bool) -> str:
   """Returns a row's name; `several`: whether there are several conditions."""
   parts = [str(method.verifier)]
   if not method.plain:

@@ -34,28 +34,16 @@ class Report(NamedTuple):
     console.print(f"report: {self.page}", soft_wrap=True, markup=False)
 
 
-def write(folder: str | os.PathLike, baseline: str | None = None) -> Report:
+def write(folder: str | os.PathLike) -> Report:
   """Writes a run's tables and page into its folder, finished or not.
 
-  Args:
-    folder: The run's folder.
-    baseline: The rule to compare with; by default the config's.
-
   Raises:
-    ValueError: The folder has no run or no answers, or the answers have no
-      expected lengths of the baseline.
+    ValueError: The folder has no run, or no answers.
   """
   unit = store.read(folder)
   if not unit.items:
     raise ValueError(f"{folder}: there are no answers yet to report on")
-  known = {rule for answer in unit.items for rule in answer.expected}
-  if baseline and baseline not in known:
-    raise ValueError(
-      f"{folder}: no answer says what {baseline} expects: give one of"
-      f" {', '.join(sorted(known))}"
-    )
-  baseline = unit.config["baseline"] = baseline or unit.config["baseline"]
-  cells = tables.cells_of(unit.items, unit.config)
+  baseline, cells = unit.config["baseline"], tables.cells_of(unit)
   shown, for_latex = [], []
   for fixed in tables.conditions(cells[ALL]):
     for_latex += [
@@ -76,8 +64,9 @@ def write(folder: str | os.PathLike, baseline: str | None = None) -> Report:
     gains = {method: cell.relative for method, cell in cells[ALL].items()}
     shown.append(speed.table(unit.timing, baseline, gains))
     definitions += speed.DEFINITIONS
+  names = unit.config["experiment"], unit.folder.resolve().name
   files["report.html"] = page.render(
-    title=_title(unit),
+    title=", ".join(dict.fromkeys(names)),
     warnings=warnings,
     result=forest.result(cells, baseline),
     plots=forest.plots(cells, baseline),
@@ -101,7 +90,7 @@ def write(folder: str | os.PathLike, baseline: str | None = None) -> Report:
   )
 
 
-def _warnings(unit: store.Unit, cells: Cells) -> list[str]:
+def _warnings(unit: store.StoredRun, cells: Cells) -> list[str]:
   """Returns the warnings that stand before all numbers."""
   lines = []
   if not unit.done:
@@ -140,7 +129,7 @@ def _markdown(shown: list[Table], warnings: list[str]) -> str:
   return "\n".join(lines)
 
 
-def _traces(unit: store.Unit) -> list[dict]:
+def _traces(unit: store.StoredRun) -> list[dict]:
   """Returns the traced answers.
 
   The explorer begins with the first: an answer on the last tree, by a rule
@@ -162,17 +151,7 @@ def _traces(unit: store.Unit) -> list[dict]:
   ]
 
 
-def _title(unit: store.Unit) -> str:
-  """Returns a title that tells a run's page from other pages."""
-  names = dict.fromkeys([unit.config["experiment"], unit.folder.resolve().name])
-  pair = (
-    "/".join(pathlib.PurePath(unit.config["models"][side]).parts[-2:])
-    for side in ("target", "draft")
-  )
-  return f"{', '.join(names)}: {' with '.join(pair)}"
-
-
-def _lead(unit: store.Unit) -> str:
+def _lead(unit: store.StoredRun) -> str:
   models = unit.config["models"]
   questions = {item.question for item in unit.items}
   return (
