@@ -23,8 +23,12 @@ from experiments.names import NAMES
 from tv_jax import runs
 from tv_jax.edge import cli, config_flag
 
-_WORKDIR = flags.DEFINE_string("workdir", running.WORKDIR, "For results.")
-_SMOKE = flags.DEFINE_bool("smoke", False, "As little as shows that it works.")
+_WORKDIR = flags.DEFINE_string(
+  "workdir", running.WORKDIR, "The folder of all results."
+)
+_SMOKE = flags.DEFINE_bool(
+  "smoke", False, "A minimal run that shows that all works."
+)
 _RENDER = flags.DEFINE_bool("render", False, "Only make tables of past runs.")
 config_flag.define()
 

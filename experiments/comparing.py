@@ -36,7 +36,7 @@ def places(group: Group) -> list[Method]:
   )
 
 
-def of(answers: Iterable[Answer], method: Method) -> list[Answer]:
+def answers_of(answers: Iterable[Answer], method: Method) -> list[Answer]:
   """Returns a method's answers; a field that is None stands for all."""
   wanted = method.fields.items()
   return [item for item in answers if wanted <= item.method.fields.items()]
@@ -50,14 +50,14 @@ def compare(
   Gains are over the first rule, on the same drafts.
   """
   answers = [*answers]
-  by_rule = {rule: of(answers, Method(verifier=rule)) for rule in rules}
+  by_rule = {rule: answers_of(answers, Method(verifier=rule)) for rule in rules}
   return {
     rule: metrics.cell(answers, rules[0]) if answers else None
     for rule, answers in by_rule.items()
   }
 
 
-def over(ours: ByItem, theirs: ByItem) -> Estimate | None:
+def relative_length(ours: ByItem, theirs: ByItem) -> Estimate | None:
   """Divides lengths by others, paired by question: in percent above 1."""
   both = sorted({*ours} & {*theirs})
   if not both:

@@ -38,7 +38,7 @@ class Group(NamedTuple):
   """The runs of a config, and therefore of a pair of models."""
 
   name: str  # the config's
-  units: tuple[store.Unit, ...]  # the shards that have begun
+  units: tuple[store.StoredRun, ...]  # the shards that have begun
   missing: tuple[str, ...] = ()  # those that have not, or are not finished
 
   @property
@@ -144,7 +144,7 @@ def configs(experiment: Experiment, smoke: bool) -> dict:
     for shard in shards(experiment, config, smoke)
   ]
   swept = set.intersection(*overrides) - {"seeds"} if overrides else set()
-  fields = (field for field, _ in config_flag.fields(sys.argv))
+  fields = (field for field, _ in config_flag.given_fields(sys.argv))
   if wrong := swept.intersection(fields):
     raise ValueError(
       f"config.{min(wrong)} is set by the experiment itself: leave it out, or"

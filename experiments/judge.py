@@ -83,7 +83,7 @@ class Grade(NamedTuple):
 
 
 def grades_of(
-  unit: store.Unit, judge: str, runs: int
+  unit: store.StoredRun, judge: str, runs: int
 ) -> dict[Grade, tuple[str, ...]]:
   """Returns all grades of a run, with the texts of an answer's turns."""
   texts = {item.key: item.text for item in unit.items if item.error is None}
@@ -112,7 +112,7 @@ def read_ratings(folder: pathlib.Path) -> dict[Grade, float | None]:
 
 
 def grade(
-  unit: store.Unit,
+  unit: store.StoredRun,
   client,
   model: str,
   runs: int = RUNS,
@@ -185,7 +185,7 @@ def rating_in(reply: str) -> float | None:
   return value if 1 <= value <= 10 else None
 
 
-def _questions(unit: store.Unit) -> dict[int | str, questions.Question]:
+def _questions(unit: store.StoredRun) -> dict[int | str, questions.Question]:
   """Reads the questions of a run; ValueError if they have changed."""
   settings = runs_lib.from_config(unit.config)
   chosen = runs_lib.read_questions(settings)
@@ -198,7 +198,7 @@ def _questions(unit: store.Unit) -> dict[int | str, questions.Question]:
   return {question.question_id: question for question in chosen}
 
 
-def tables_of(name: str, units: Sequence[store.Unit]) -> list[Table]:
+def tables_of(name: str, units: Sequence[store.StoredRun]) -> list[Table]:
   """Makes a table for each judge that has rated answers of a group."""
   ratings = {}
   for unit in units:

@@ -19,7 +19,7 @@ PROPOSAL = "without_replacement"
 PLAIN_QUALITY = 6.72
 
 
-class Cell(NamedTuple):
+class Printed(NamedTuple):
   """A verifier's result."""
 
   mean: float
@@ -29,12 +29,12 @@ class Cell(NamedTuple):
 class Comparison(NamedTuple):
   """Both verifiers on one tree."""
 
-  token_level: Cell
-  traversal: Cell
+  token_level: Printed
+  traversal: Printed
   delta: float  # in percent of token_level; NaN if it is not printed
 
 
-class Pair(NamedTuple):
+class PaperPair(NamedTuple):
   """A pair of models, and its table."""
 
   table: str  # as in paper.csv: its label in the paper's source
@@ -42,11 +42,11 @@ class Pair(NamedTuple):
   draft: str
 
 
-LLAMA3 = Pair(
+LLAMA3 = PaperPair(
   "main_table_llama3", "Llama-3.1-8B-Instruct", "Llama-3.2-1B-Instruct"
 )
-LLAMA2 = Pair("main_table_llama2", "Llama-2-7B", "Llama-68M")
-VICUNA = Pair("statistics", "Vicuna-7B-v1.3", "EAGLE-Vicuna-7B-v1.3")
+LLAMA2 = PaperPair("main_table_llama2", "Llama-2-7B", "Llama-68M")
+VICUNA = PaperPair("statistics", "Vicuna-7B-v1.3", "EAGLE-Vicuna-7B-v1.3")
 
 
 def _read() -> dict[str, dict[str, dict[str, Comparison]]]:
@@ -57,7 +57,7 @@ def _read() -> dict[str, dict[str, dict[str, Comparison]]]:
     _, *lines = csv.reader(file)
   for table, row, tree, *numbers in lines:
     a, b, c, d, delta = (float(text or "nan") for text in numbers)
-    cells = Comparison(Cell(a, b), Cell(c, d), delta)
+    cells = Comparison(Printed(a, b), Printed(c, d), delta)
     tables.setdefault(table, {}).setdefault(row, {})[tree] = cells
   return tables
 
@@ -65,7 +65,7 @@ def _read() -> dict[str, dict[str, dict[str, Comparison]]]:
 TABLES = _read()
 
 
-def closest(models: dict) -> Pair:
+def closest(models: dict) -> PaperPair:
   """Returns the pair that is closest to a config's models."""
   if models["draft_kind"] != "independent":
     return VICUNA
@@ -74,7 +74,7 @@ def closest(models: dict) -> Pair:
 
 
 def lengths(
-  pair: Pair, tree: str, temperature: float, row: str = "average"
+  pair: PaperPair, tree: str, temperature: float, row: str = "average"
 ) -> Comparison | None:
   """Returns the printed result of a pair on a tree, or None.
 

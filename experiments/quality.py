@@ -33,7 +33,7 @@ def render(groups: Sequence[Group]) -> Artefact:
   """Makes a table of each group's exact matches, and one for each judge."""
   artefact = Artefact()
   for group in groups:
-    shares = exact_match(group.answers)
+    shares = right_shares(group.answers)
     rows = [
       [
         str(method.verifier),
@@ -55,7 +55,7 @@ def render(groups: Sequence[Group]) -> Artefact:
   return artefact
 
 
-def exact_match(
+def right_shares(
   answers: Iterable[Answer],
 ) -> dict[Method, tuple[Estimate, Estimate | None]]:
   """Returns shares in percent, and their differences from plain decoding."""

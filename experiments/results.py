@@ -53,7 +53,7 @@ def _section(
   figures.mkdir(parents=True, exist_ok=True)
   for name, svg in artefact.figures.items():
     disk.write_atomic(figures / f"{name}.svg", svg)
-  yield running.markdown(artefact, f"{out.stem}/")
+  yield running.artefact_markdown(artefact, f"{out.stem}/")
 
 
 def _where(group: Group) -> str:

@@ -47,7 +47,7 @@ def write(
   artefact = experiment.render(groups)
   name = experiment.name
   texts = {
-    f"{name}.md": f"# {experiment.title}\n\n{markdown(artefact)}",
+    f"{name}.md": f"# {experiment.title}\n\n{artefact_markdown(artefact)}",
     f"{name}.tex": "\n".join(map(tables_lib.latex, artefact.tables)),
     **{f"{figure}.svg": svg for figure, svg in artefact.figures.items()},
   }
@@ -67,7 +67,7 @@ def write(
     console.print(line, markup=False)
 
 
-def markdown(artefact: Artefact, folder: str = "") -> str:
+def artefact_markdown(artefact: Artefact, folder: str = "") -> str:
   """Returns an artefact as Markdown, with figures in `folder`."""
   figures = [f"![{name}]({folder}{name}.svg)\n" for name in artefact.figures]
   tables = [tables_lib.markdown(table) for table in artefact.tables]

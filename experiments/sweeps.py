@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from experiments import comparing, experiment, paper
+from experiments import comparing, experiment, figures, paper
 from experiments.experiment import Artefact, Experiment, Group, Shard
 from tv_jax import tree as tree_lib
 from tv_jax.edge.tables import NOTHING, Table
@@ -19,7 +19,7 @@ from tv_jax.engine.results import Estimate
 from tv_jax.runs import metrics
 from tv_jax.runs.metrics import Cell
 from tv_jax.runs.records import PLAIN, Method
-from tv_jax.runs.report import canvas, tables
+from tv_jax.runs.report import tables
 from tv_jax.runs.report.tables import TASKS
 
 BOTH = ("quickstart", "quickstart:weak")
@@ -101,7 +101,7 @@ def _render(groups: Sequence[Group], *, name: str, axis: str) -> Artefact:
       length = lengths[panel] = {rule: {} for rule in rules}
       gain = gains[panel] = {rule: {} for rule in (*rules[1:], "the paper")}
       for place in sorted(places, key=lambda m: number(getattr(m, axis))):
-        answers = comparing.of(group.answers, place)
+        answers = comparing.answers_of(group.answers, place)
         cells = comparing.compare(answers, rules)
         value = getattr(place, axis)
         rows.append((str(value), _row(cells), _beside(group, place)))
@@ -118,8 +118,8 @@ def _render(groups: Sequence[Group], *, name: str, axis: str) -> Artefact:
       title = f"{group.name}, {panel}"
       artefact.tables.append(_table(title, axis, rules, rows))
     artefact.figures |= {
-      f"{name}-{group.name}": canvas.lines(lengths, x=x, y="tokens a cycle"),
-      f"{name}-gain-{group.name}": canvas.lines(
+      f"{name}-{group.name}": figures.lines(lengths, x=x, y="tokens a cycle"),
+      f"{name}-gain-{group.name}": figures.lines(
         gains, x=x, y=f"gain over {rules[0]}, %", zero=True
       ),
     }
@@ -138,7 +138,7 @@ def _render_main(groups: Sequence[Group]) -> Artefact:
       title = str(place.tree)
       if place.pooled("tree") != AS_PRINTED:
         title = ", ".join([title, str(place.proposal), *place.numbers])
-      answers = comparing.of(group.answers, place)
+      answers = comparing.answers_of(group.answers, place)
       rows = []
       for task in dict.fromkeys([*TASKS, *(item.task for item in answers)]):
         if of_task := [item for item in answers if item.task == task]:

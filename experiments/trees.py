@@ -22,15 +22,15 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from experiments import comparing, experiment, paper, sweeps
-from experiments.comparing import ByItem, over, percent
+from experiments import comparing, experiment, figures, paper, sweeps
+from experiments.comparing import ByItem, percent, relative_length
 from experiments.experiment import TREES, Artefact, Experiment, Group, Shard
 from tv_jax.edge import reading
 from tv_jax.edge.tables import Table
 from tv_jax.engine.results import Estimate
 from tv_jax.runs import metrics
 from tv_jax.runs.records import Method
-from tv_jax.runs.report import canvas, tables
+from tv_jax.runs.report import tables
 
 # By drafted nodes: the paper's tree of five levels that others are compared
 # with.
@@ -99,7 +99,7 @@ class Place(NamedTuple):
     return f"{short(self.rule)}{tuned}{cooler}"
 
 
-def places(
+def rules_on_trees(
   group: Group,
   trees: Iterable[str],
   rules: tuple[str, str],
@@ -119,7 +119,7 @@ def places(
       temperature=temperature,
       verifier=rules[1],
     )
-    answers = comparing.of(group.answers, method)
+    answers = comparing.answers_of(group.answers, method)
     cooler = drawn_at.get(tree) or temperature
     for rule in rules:
       if by_item := metrics.expected_by_item(answers, rule):
@@ -144,7 +144,7 @@ def render(
       title = f"{group.name}, T = {hot:g}"
       rows, lines = [], figure.setdefault(title, {})
       for trees in lists(group.config["models"]["draft"]):
-        compared = places(group, trees, rules, hot)
+        compared = rules_on_trees(group, trees, rules, hot)
         if len(compared) > 1:
           artefact.reading.append(f"{title}: {_longest(compared)}.")
         for place in compared:
@@ -166,7 +166,7 @@ def render(
       artefact.tables.append(Table(title, [], HEADER, rows))
     artefact.notes += group.notes
   names = "-".join(group.name for group in groups)
-  artefact.figures[f"{name}-{names}"] = canvas.lines(
+  artefact.figures[f"{name}-{names}"] = figures.lines(
     figure, x="drafted nodes", y="tokens a cycle", height=4.0
   )
   artefact.notes.append(NOTE)
@@ -174,7 +174,7 @@ def render(
 
 
 def _gain(place: Place, base: Place) -> Estimate | None:
-  return over(place.by_item, base.by_item)
+  return relative_length(place.by_item, base.by_item)
 
 
 def _longest(compared: Sequence[Place]) -> str:

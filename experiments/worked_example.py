@@ -46,7 +46,7 @@ def render(groups: Sequence[Group]) -> Artefact:
   drawn = [f"{token} ({q:g})" for token, q in zip(TOKENS, Q, strict=True)]
   spans = [("", 1), ("this package", 3), ("the paper", 3)]
   first = Table("Table 1", spans, ["comes out", *drawn, *drawn], rows)
-  walk, after = offers("traversal"), siblings()
+  walk, after = chances("traversal"), second_sibling()
   rows = [
     [node, DRAWN[int(node[1]) - 1], _short(chance), SECTION_3_2[node]]
     for node, chance in walk.items()
@@ -73,38 +73,38 @@ def single_token() -> np.ndarray:
   """Enumerates [out, drawn]: one token drafted and verified."""
   tree, joint = tree_lib.chain(1), np.zeros((3, 3))
   for token in range(3):
-    refused = decide("token_level", tree, [token], ONE_UNDER)
+    refused = decision("token_level", tree, [token], ONE_UNDER)
     accept = refused.accept[1]
     joint[token, token] += Q[token] * accept
     joint[:, token] += Q[token] * (1 - accept) * np.asarray(refused.residual)
   return joint
 
 
-def siblings() -> dict[str, float]:
+def second_sibling() -> dict[str, float]:
   """Returns the chance of the second of two siblings, the first being a."""
   tree = tree_lib.kary(2, 1)
   return {
     TOKENS[token]: float(
-      decide("token_level", tree, [0, token], ONE_UNDER).accept[2]
+      decision("token_level", tree, [0, token], ONE_UNDER).accept[2]
     )
     for token in (1, 2)
   }
 
 
-def offers(rule: str) -> dict[str, float]:
+def chances(rule: str) -> dict[str, float]:
   """Returns the chance of each node of Figure 1, as the rule offers them."""
-  accept = decide(rule, FIGURE_1, FIGURE_1_TOKENS, ONE_UNDER).accept
+  accept = decision(rule, FIGURE_1, FIGURE_1_TOKENS, ONE_UNDER).accept
   order = [int(n) for n in FIGURE_1.postorder if n != tree_lib.ROOT]
   return {f"X{n}": float(accept[n]) for n in order if accept[n] != NOT_OFFERED}
 
 
 def reached(rule: str) -> float:
   """Returns the chance that X1 and X3 are both entered, from the root down."""
-  accept = decide(rule, FIGURE_1, FIGURE_1_TOKENS, 0.0).accept
+  accept = decision(rule, FIGURE_1, FIGURE_1_TOKENS, 0.0).accept
   return float(accept[1] * accept[3])
 
 
-def decide(name, tree, tokens, coin):
+def decision(name, tree, tokens, coin):
   """Returns a rule's decision when all coins are alike."""
   nodes = len(tree)
   q, p = (jnp.asarray(np.tile(law, (nodes, 1)), jnp.float32) for law in (Q, P))

@@ -31,7 +31,7 @@ from tv_jax.edge import cli, config_flag
 _EXPERIMENTS = flags.DEFINE_spaceseplist(
   "experiments",
   None,
-  f"Which: {', '.join(names.NAMES)}; all; or module:name.",
+  f"Experiments: {', '.join(names.NAMES)}; all; or module:name.",
   comma_compat=True,
   required=True,
 )
@@ -44,21 +44,29 @@ _BACKEND = flags.DEFINE_enum(
 _DRY_RUN = flags.DEFINE_bool(
   "dry_run", False, "Print what would be run or submitted, and start nothing."
 )
-_WORKDIR = flags.DEFINE_string("workdir", "runs/experiments", "For all units.")
+_WORKDIR = flags.DEFINE_string(
+  "workdir", "runs/experiments", "The folder of all units."
+)
 _GPUS = flags.DEFINE_integer(
   "gpus_per_unit",
   None,
-  "Over which a unit's target is split; by default the config's"
+  "Number of GPUs that share a unit's target; by default the config's"
   " models.devices. 0: units run on CPUs.",
   lower_bound=0,
 )
-_SMOKE = flags.DEFINE_bool("smoke", False, "As little as shows that it works.")
-_ADDRESS = flags.DEFINE_string(
-  "address", None, "Of a Ray cluster, or auto; by default Ray is started here."
+_SMOKE = flags.DEFINE_bool(
+  "smoke", False, "A minimal run that shows that all works."
 )
-_CPUS = flags.DEFINE_float("cpus_per_unit", 1, "With ray.", lower_bound=0)
+_ADDRESS = flags.DEFINE_string(
+  "address",
+  None,
+  "Address of a Ray cluster, or auto. Default: Ray is started here.",
+)
+_CPUS = flags.DEFINE_float(
+  "cpus_per_unit", 1, "CPUs of each unit, with ray.", lower_bound=0
+)
 _LOCAL_GPUS = flags.DEFINE_integer(
-  "gpus", None, "Of this machine, where Ray cannot tell."
+  "gpus", None, "Number of this machine's GPUs, if Ray cannot detect them."
 )
 _PARALLEL = flags.DEFINE_integer(
   "max_parallel", None, "Units at once, with slurm.", lower_bound=1
@@ -93,7 +101,9 @@ def main() -> int:
   if _BACKEND.value == "slurm":
     tables = [*run, *chosen, *render]
     jobs = on_slurm.jobs(rest, workdir, tables, _PARALLEL.value, _SBATCH.value)
-    on_slurm.show(jobs) if dry else on_slurm.submit(jobs, rest, workdir)
+    on_slurm.print_commands(jobs) if dry else on_slurm.submit(
+      jobs, rest, workdir
+    )
     return 0
   if dry:
     print("\n".join(unit.line for unit in rest))

@@ -82,7 +82,7 @@ def script(units: Sequence[Unit]) -> str:
   return "\n".join([*lines, "esac", ""])
 
 
-def show(jobs: Sequence[Job]) -> None:
+def print_commands(jobs: Sequence[Job]) -> None:
   """Prints jobs as shell commands that would submit them."""
   for job in jobs:
     print(f"{shlex.join(job.command)} <<'EOF'\n{job.script}EOF")

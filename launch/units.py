@@ -7,7 +7,6 @@ Its progress is read from the folder, not from a scheduler.
 from __future__ import annotations
 
 import fcntl
-import json
 import pathlib
 import shlex
 import sys
@@ -19,7 +18,7 @@ import ml_collections
 from experiments import experiment as experiment_lib
 from experiments.experiment import Experiment
 from tv_jax import runs
-from tv_jax.edge import config_flag
+from tv_jax.edge import config_flag, disk
 from tv_jax.runs import store
 
 DEVICES = "models.devices"
@@ -61,8 +60,8 @@ class Unit(NamedTuple):
     """
     if not (self.folder / store.DONE).exists():
       return False
-    kept = json.loads((self.folder / store.CONFIG).read_text())
-    now = json.loads(json.dumps(runs.to_dict(runs.from_config(self.config))))
+    now = disk.round_trip(runs.to_dict(runs.from_config(self.config)))
+    kept = store.load(self.folder / store.CONFIG)
     return kept == now and runs.unchanged(self.folder)
 
   @property
@@ -129,7 +128,9 @@ def expand(
       overrides[DEVICES] = gpus
     # A tuple field that is given twice would be joined, so give it once.
     flags = [
-      flag for field, flag in config_flag.fields(argv) if field not in overrides
+      flag
+      for field, flag in config_flag.given_fields(argv)
+      if field not in overrides
     ]
     flags += [f"--config.{key}={value}" for key, value in overrides.items()]
     unit_name = f"{experiment.name}/{config.experiment}/{shard.name}"

@@ -144,7 +144,7 @@ def test_without_the_file_the_tokenizer_is_asked_or_believed(
 
 
 @pytest.mark.parametrize(
-  ("content", "words"), [(b"{", "not JSON"), (b"[]", "no JSON obj")]
+  ("content", "words"), [(b"{", "not JSON"), (b"[]", "not a JSON obj")]
 )
 def test_a_file_that_is_no_json_object_is_named(tmp_path, content, words):
   path = tmp_path / "config.json"

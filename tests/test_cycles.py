@@ -173,7 +173,7 @@ def test_rules_are_paired_with_the_one_that_ran(cycles):
   columns = [*zip(*table.rows, strict=True)]
   assert columns[2] == ("-0.5020 ± 0.0000", tables.NOTHING)
   # Clustered, two items that agree would leave no error.
-  told = comparison.check(ran, {"traversal": np.full(12, 1.5)})
+  told = comparison.check_line(ran, {"traversal": np.full(12, 1.5)})
   assert told == "check: realised - expected = +0.5000 ± 0.2462"
 
 

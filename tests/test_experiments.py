@@ -188,11 +188,11 @@ def test_the_worked_example_is_the_papers():
   exact = [2 / 3, 7 / 11, 0, 1 / 2, 1]
   joint = worked_example.single_token()
   assert joint == pytest.approx(worked_example.TABLE_1, abs=1e-6)
-  walk = worked_example.offers("traversal")
+  walk = worked_example.chances("traversal")
   assert [*walk] == ["X3", "X4", "X1", "X5", "X2"]
   assert [*walk.values()] == pytest.approx(exact, abs=1e-6)
   assert worked_example.reached("token_level") == pytest.approx(0.5, abs=1e-6)
-  siblings = worked_example.siblings()
+  siblings = worked_example.second_sibling()
   assert siblings == pytest.approx({"b": 4 / 9, "c": 1})
   artefact = worked_example.render([])
   assert not [row for row in artefact.tables[0].rows if row[1:4] != row[4:]]

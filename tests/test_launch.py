@@ -101,7 +101,7 @@ def test_a_dry_run_shows_the_array_and_makes_no_folder(tmp_path, capsys):
   folder = tmp_path / "sweep"
   sweep = expand("temperature", CONFIGS["quickstart"], workdir=folder)
   jobs = on_slurm.jobs(sweep, folder, ["make", "tables"], 2, "--time=1:00:00")
-  on_slurm.show(jobs)
+  on_slurm.print_commands(jobs)
   shown = capsys.readouterr().out
   assert on_slurm.script(sweep) in shown
   assert f"--array=0-{len(sweep) - 1}%2 " in shown

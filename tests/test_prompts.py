@@ -198,5 +198,5 @@ def test_spec_bench():
 
 
 def test_an_answer_is_right_by_its_last_line():
-  assert questions_lib.score("6 times 7 is\n42\n", "So:\n42")
-  assert not questions_lib.score("42\nor so", "42")
+  assert questions_lib.is_right("6 times 7 is\n42\n", "So:\n42")
+  assert not questions_lib.is_right("42\nor so", "42")

@@ -22,7 +22,7 @@ from tv_jax.runs.records import Answer
 
 def test_a_run_is_written_and_read(folder):
   with enter(folder) as store:
-    assert store_lib.read(folder) == store_lib.Unit(
+    assert store_lib.read(folder) == store_lib.StoredRun(
       folder=folder,
       config=CONFIG,
       environments=[ENVIRONMENT],
@@ -69,10 +69,12 @@ def test_all_runs_below_a_folder_are_read(tmp_path, filled):
   assert [unit.folder for unit in units] == [other, filled]
   assert [unit.done for unit in units] == [True, False]
   # A model's folder has a config, and no items: it is not written over.
-  with pytest.raises(ValueError, match="is of no run: give"):
+  with pytest.raises(ValueError, match="is not a run's config: give"):
     enter(model)
   (filled / "config.json").unlink()
-  with pytest.raises(ValueError, match=r"unit is no run's .* no config\.json"):
+  with pytest.raises(
+    ValueError, match=r"unit is not a run's .* no config\.json"
+  ):
     store_lib.read_many(tmp_path)
   with pytest.raises(ValueError, match=r"but no config\.json"):
     enter(filled)
@@ -160,7 +162,7 @@ def test_changed_sources_are_refused_by_name(tmp_path):
 @pytest.mark.parametrize(
   ("change", "told"),
   [
-    (lambda lines: [lines[0], b"\n", lines[2]], "line 2: no JSON"),
+    (lambda lines: [lines[0], b"\n", lines[2]], "line 2: not JSON"),
     (lambda lines: [*lines, lines[0]], "line 4: item task qa.* is there twice"),
   ],
 )

@@ -46,13 +46,19 @@ _KIND = flags.DEFINE_enum(
   "draft_kind",
   None,
   [*drafting.KINDS, "none"],
-  "Of the draft; none: plain decoding.",
+  "The kind of the draft; none: plain decoding.",
 )
-_TREE = flags.DEFINE_string("tree", "chain:5", "What is drafted in a cycle.")
+_TREE = flags.DEFINE_string(
+  "tree", "chain:5", "The tree that is drafted in each cycle."
+)
 _VERIFIER = flags.DEFINE_string("verifier", "traversal", "The rule.")
-_TEMPERATURE = flags.DEFINE_float("temperature", 1.0, "0 is greedy decoding.")
-_NEW = flags.DEFINE_integer("max_new_tokens", 256, "Of an answer, at most.")
-_SEED = flags.DEFINE_integer("seed", 0, "Of all draws.")
+_TEMPERATURE = flags.DEFINE_float(
+  "temperature", 1.0, "The temperature; 0 is greedy decoding."
+)
+_NEW = flags.DEFINE_integer(
+  "max_new_tokens", 256, "Maximum number of tokens of an answer."
+)
+_SEED = flags.DEFINE_integer("seed", 0, "Seed of all random draws.")
 
 
 def choose(

@@ -21,7 +21,7 @@ _DRAFT = flags.DEFINE_multi_string(
   "draft", ["bundled/draft"], "The draft; repeat the flag to compare drafts."
 )
 _KIND = flags.DEFINE_enum(
-  "draft_kind", "independent", [*drafts.KINDS], "Of the draft."
+  "draft_kind", "independent", [*drafts.KINDS], "The kind of the draft."
 )
 _TEXT = flags.DEFINE_string(
   "text",

@@ -68,7 +68,7 @@ def several(argv: list[str], default: Sequence[str]) -> dict[str, ConfigDict]:
   return configs
 
 
-def fields(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
+def given_fields(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
   """Yields the fields that a command line sets, and the arguments."""
   for argument in argv:
     if match := _FIELD.match(argument):

@@ -93,7 +93,7 @@ def parse_object(source: str, where: str) -> dict:
   except ValueError as error:
     raise ValueError(f"{where} is not JSON ({error})") from None
   if not isinstance(value, dict):
-    raise ValueError(f"{where} holds no JSON object, but {brief(value)}")
+    raise ValueError(f"{where} is not a JSON object, but {brief(value)}")
   return value
 
 

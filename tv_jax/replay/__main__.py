@@ -62,7 +62,7 @@ def _replay(path, cycles, rules):
       by[name] = "stop law" if rule.offers else f"{_COINS.value} runs"
   print(comparison.describe(path, cycles))
   tables.show([comparison.table(cycles, lengths, by)])
-  if line := comparison.check(cycles, lengths):
+  if line := comparison.check_line(cycles, lengths):
     print(line)
 
 

@@ -45,7 +45,7 @@ def describe(path, cycles: Cycles) -> str:
   return "\n".join(lines)
 
 
-def check(cycles: Cycles, lengths: dict[str, np.ndarray]) -> str | None:
+def check_line(cycles: Cycles, lengths: dict[str, np.ndarray]) -> str | None:
   """Returns the line with realised minus expected length of the rule that ran.
 
   A cycle's difference has mean 0 whatever came before, so the error is not

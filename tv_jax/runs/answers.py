@@ -21,14 +21,14 @@ from tv_jax.models import templates
 from tv_jax.proposals import INVALID
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs import store
-from tv_jax.runs.questions import Question, score
+from tv_jax.runs.questions import Question, is_right
 from tv_jax.runs.records import Answer, Key, Method
 from tv_jax.runs.settings import Run, decoding
 from tv_jax.tree import Tree, drop_empty_places
 from tv_jax.verifiers import DOWN, NOT_OFFERED, UP, Verifier
 
 
-def encode(
+def next_prompt(
   pair: Pair, settings: Run, question: Question, answers: Sequence[str]
 ) -> Prompt:
   """Returns a question's next turn as a prompt.
@@ -79,8 +79,14 @@ class Answerer:
 
   @functools.cached_property
   def piece(self) -> Callable[[int], str]:
-    """Function from a token to its text."""
-    return pieces(self.pair.tokenizer)
+    """Function from a token to its text inside a longer text."""
+    # A token's leading space shows only after another token.
+    tokenizer = self.pair.tokenizer
+    before = tokenizer("a", add_special_tokens=False).input_ids
+    length = len(tokenizer.decode(before))
+    return functools.cache(
+      lambda token: tokenizer.decode([*before, token])[length:]
+    )
 
   @functools.cached_property
   def traced(self) -> set[int | str]:
@@ -120,18 +126,19 @@ class Answerer:
         prompts[key] = self.prompt(key, question)
       except ValueError as error:
         errors[key] = " ".join(str(error).split())
-    longest = max([1, *(len(prompt.tokens) for prompt in prompts.values())])
-    longest = max(longest, self.settings.padded_to)
+    lengths = (len(prompt.tokens) for prompt in prompts.values())
+    longest = max([1, self.settings.padded_to, *lengths])
     missing = [key for key in asked if key not in self.results.answers]
     decoded = iter(())
     if wanted := [prompts[key] for key in missing if key in prompts]:
       batch = Batch(self.pair, config, self.settings.batch_size, longest)
       decoded = decode(batch, wanted)
     for key in missing:
-      fields: dict = {"error": errors.get(key)}
       if key in prompts:
-        fields = self.fields(config, key, asked[key], next(decoded))
-      self.results.append(Answer(**vars(key), **fields))
+        kept = self.record(config, key, asked[key], next(decoded))
+      else:
+        kept = Answer(**vars(key), error=errors[key])
+      self.results.append(kept)
       self.advance()
 
   def prompt(self, key: Key, question: Question) -> Prompt:
@@ -141,47 +148,35 @@ class Answerer:
     if any(answer.error is not None for answer in before):
       raise ValueError("an earlier turn failed")
     texts = [answer.text for answer in before]
-    return encode(self.pair, self.settings, question, texts)
+    return next_prompt(self.pair, self.settings, question, texts)
 
-  def fields(self, config, key: Key, question: Question, answer) -> dict:
-    """Returns the fields of an `Answer` except its key."""
-    kept = line(answer, config, self.pair.tokenizer)
+  def record(
+    self, config: DecodeConfig, key: Key, question: Question, own: Continuation
+  ) -> Answer:
+    """Returns a decoded answer as a line of items.jsonl."""
+    text = self.pair.tokenizer.decode(own.tokens, skip_special_tokens=True)
+    right = prompt = trace = None
     if self.settings.exact_match and key.turn < len(question.references):
       references = question.references[key.turn]
-      kept["right"] = any(score(kept["text"], text) for text in references)
+      right = any(is_right(text, reference) for reference in references)
     if config.trace and key.turn == 0 and key.question in self.traced:
-      kept["prompt"] = question.turns[0]
-      kept["trace"] = traced(answer.trace, config, kept["tokens"], self.piece)
-    return kept
-
-
-def line(answer: Continuation, config: DecodeConfig, tokenizer) -> dict:
-  """Returns the fields of an answer from which all tables are made."""
-  drafted = {"drafted": answer.drafted.tolist()}
-  return {
-    "tokens": answer.tokens,
-    "text": tokenizer.decode(answer.tokens, skip_special_tokens=True),
-    "accepted": answer.accepted.tolist(),
-    **(drafted if config.drafter else {}),
-    "expected": {
-      rule.name: _numbers(answer.expected[rule.name]) for rule in config.panel
-    },
-    "stops": answer.stops.tolist(),
-    "faults": answer.faults,
-  }
-
-
-def pieces(tokenizer) -> Callable[[int], str]:
-  """Returns a function from a token to its text inside a longer text."""
-  # A token's leading space shows only after another token.
-  before = tokenizer("a", add_special_tokens=False).input_ids
-
-  @functools.cache
-  def piece(token):
-    text = tokenizer.decode([*before, token])
-    return text[len(tokenizer.decode(before)) :]
-
-  return piece
+      prompt = question.turns[0]
+      trace = traced(own.trace, config, own.tokens, self.piece)
+    return Answer(
+      **vars(key),
+      tokens=own.tokens,
+      text=text,
+      accepted=own.accepted.tolist(),
+      drafted=own.drafted.tolist() if config.drafter else None,
+      expected={
+        rule.name: _numbers(own.expected[rule.name]) for rule in config.panel
+      },
+      stops=own.stops.tolist(),
+      faults=own.faults,
+      right=right,
+      prompt=prompt,
+      trace=trace,
+    )
 
 
 def traced(
@@ -222,7 +217,7 @@ def traced(
           rule.name: DOWN if rule.walk == DOWN else UP for rule in config.panel
         },
         "walks": {
-          rule.name: walk(rule, parents, places, seen.panel[rule.name])
+          rule.name: offered(rule, parents, places, seen.panel[rule.name])
           for rule in config.panel
         },
         "node": int(np.searchsorted(places, node)),
@@ -233,17 +228,17 @@ def traced(
   return cycles
 
 
-def walk(rule: Verifier, parents, places, judged: Judged) -> dict:
+def offered(rule: Verifier, parents, places, judged: Judged) -> dict:
   """Returns the nodes that a rule offered, in order, and their thresholds."""
   order = np.arange(len(parents))
   if rule.walk != DOWN and len(parents) > 1:
     tree = Tree(tuple(parents))
     order = tree.postorder if isinstance(rule.walk, str) else rule.walk(tree)
   accept = judged.accept[places]
-  offered = [int(v) for v in order if accept[v] != NOT_OFFERED]
+  nodes = [int(v) for v in order if accept[v] != NOT_OFFERED]
   return {
     "node": int(np.searchsorted(places, judged.node)),
-    "steps": [*map(list, zip(offered, _numbers(accept[offered]), strict=True))],
+    "steps": [*map(list, zip(nodes, _numbers(accept[nodes]), strict=True))],
   }
 
 

@@ -179,7 +179,7 @@ def read_questions(settings) -> tuple[Question, ...]:
 
 
 def number_of(question: int | str, turn: int) -> int:
-  """Returns the number from which a turn's random key is made.
+  """Returns the number that makes a turn's random key.
 
   Names, and numbers that are too large, are replaced by their checksums.
   """
@@ -238,6 +238,6 @@ def last_line(answer: str) -> str:
   return " ".join(text.lower().split()).strip(" .!?\"'")
 
 
-def score(answer: str, reference: str) -> bool:
+def is_right(answer: str, reference: str) -> bool:
   """Returns whether an answer's last line is the reference: exact match."""
   return last_line(answer) == last_line(reference)

@@ -14,6 +14,9 @@ PLAIN = "plain"  # the verifier of decoding without a draft
 NONE = "none"  # the tree and the proposal of PLAIN
 ALL = "all"  # the name of all tasks together, in tables
 
+# The first axes of the grid: those that plain decoding does not have.
+PLACE = ("tree", "proposal", "verifier")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Method:
@@ -57,17 +60,17 @@ class Method:
   @property
   def undrafted(self) -> Method:
     """Plain decoding with the same temperature and seed."""
-    nothing = {"tree": NONE, "proposal": NONE, "verifier": PLAIN}
-    return dataclasses.replace(self, **nothing)
+    return dataclasses.replace(self, tree=NONE, proposal=NONE, verifier=PLAIN)
 
   @property
   def numbers(self) -> list[str]:
     """The fields but tree, proposal and verifier: "T = 1", "seed 0"."""
     short = {"temperature": "T = ", "seed": "seed "}
     return [
-      short.get(name, f"{name} = ") + text(value)
+      short.get(name, f"{name} = ")
+      + (f"{value:g}" if isinstance(value, float) else str(value))
       for name, value in self.fields.items()
-      if name not in ("tree", "proposal", "verifier")
+      if name not in PLACE
     ]
 
   def __str__(self) -> str:
@@ -171,8 +174,3 @@ class Answer(Key):
     }
     del kept["method"]
     return self.fields | kept
-
-
-def text(value) -> str:
-  """Returns an axis's value as text: 1 for 1.0."""
-  return f"{value:g}" if isinstance(value, float) else str(value)

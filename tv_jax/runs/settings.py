@@ -16,35 +16,12 @@ from tv_jax.engine.pair import Pair
 from tv_jax.models import templates
 from tv_jax.models.config import DTYPES
 from tv_jax.proposals import Proposal
-from tv_jax.runs.records import AXES, NONE, PLAIN, Method
+from tv_jax.runs.records import AXES, NONE, PLACE, PLAIN, Method
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Verifier
 
-# Values that nothing else checks before the models are loaded.
-_AT_LEAST_0, _AT_LEAST_1 = checks.integer(0), checks.integer(1)
-_VALUES = checks.fields(
-  {
-    "models": checks.fields(
-      {
-        "draft_kind": checks.one_of(drafting.KINDS),
-        "dtype": checks.one_of(("", *DTYPES)),
-        "template": checks.one_of(templates.TEMPLATES),
-        "devices": _AT_LEAST_1,
-      }
-    ),
-    "per_task": _AT_LEAST_0,
-    "max_tokens": _AT_LEAST_0,
-    "padded_to": _AT_LEAST_0,
-    "timing": checks.fields({"per_task": _AT_LEAST_0, "rounds": _AT_LEAST_1}),
-    "explorer": checks.fields({"per_task": _AT_LEAST_0, "cycles": _AT_LEAST_1}),
-  }
-)
-
 # The fields that hold names; in a config each is one text with spaces.
 NAMES = ("tasks", "trees", "verifiers", "proposals")
-
-# The axes that plain decoding does not have.
-_DRAFTED = ("tree", "proposal", "verifier")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -216,17 +193,18 @@ def from_config(config) -> Run:
   Raises:
     ValueError: A field is invalid; the error names it.
   """
-  raw: dict[str, Any] = dict(
-    config if isinstance(config, Mapping) else config.to_dict()
-  )
-  groups = {"models": Models, "timing": Timing, "explorer": Explorer}
+  raw = dict(config if isinstance(config, Mapping) else config.to_dict())
   try:
-    for name, group in groups.items():
-      raw[name] = group(**raw[name])
     for name in NAMES:
-      raw[name] = _names(raw[name])
-    raw["temperatures"] = tuple(map(float, raw["temperatures"]))
-    raw["seeds"] = tuple(raw["seeds"])
+      text = raw[name] if isinstance(raw[name], str) else " ".join(raw[name])
+      raw[name] = tuple(names.split(text))
+    raw |= {
+      "models": Models(**raw["models"]),
+      "timing": Timing(**raw["timing"]),
+      "explorer": Explorer(**raw["explorer"]),
+      "temperatures": tuple(map(float, raw["temperatures"])),
+      "seeds": tuple(raw["seeds"]),
+    }
     settings = Run(**raw)
   except KeyError as error:
     raise ValueError(f"config: {error} is missing") from error
@@ -236,25 +214,17 @@ def from_config(config) -> Run:
   return settings
 
 
-def _names(value):
-  """Splits names that are in one text."""
-  return tuple(
-    names.split(value if isinstance(value, str) else " ".join(value))
-  )
-
-
 def _check(settings: Run) -> None:
   """Refuses invalid values, rules that never run, an unusable baseline."""
-  _VALUES(to_dict(settings))
+  models = settings.models
+  checks.one_of(drafting.KINDS)(models.draft_kind, "models.draft_kind")
+  checks.one_of(("", *DTYPES))(models.dtype, "models.dtype")
+  checks.one_of(templates.TEMPLATES)(models.template, "models.template")
   for axis in AXES:
     values = getattr(settings, f"{axis}s")
     if not values or len({*values}) < len(values):
       shown = " ".join(map(str, values))
       raise ValueError(f"{axis}s={shown}: give some, each once")
-  if not settings.experiment.strip(". ") or "/" in settings.experiment:
-    raise ValueError(
-      f"experiment={settings.experiment!r}: give a folder's name"
-    )
   baseline, (first, *_) = settings.baseline, settings.rules
   if not settings.named.rules[baseline].offers:
     raise ValueError(
@@ -274,15 +244,12 @@ def grid(settings: Run) -> list[Method]:
   """Returns all methods; methods that share a program are adjacent."""
   places = [(NONE, NONE, PLAIN)] if settings.plain else []
   places += [
-    (tree, proposal, rule)
-    for (tree, proposal), rules in settings.rules.items()
-    for rule in rules
+    (*place, rule) for place, rules in settings.rules.items() for rule in rules
   ]
   # A config names an axis in the plural.
-  others = [name for name in AXES if name not in _DRAFTED]
-  values = [getattr(settings, f"{name}s") for name in others]
+  values = [getattr(settings, f"{axis}s") for axis in AXES if axis not in PLACE]
   return [
-    Method.of(dict(zip((*_DRAFTED, *others), (*place, *point), strict=True)))
+    Method(**dict(zip(AXES, (*place, *point), strict=True)))
     for place, point in itertools.product(places, itertools.product(*values))
   ]
 
@@ -302,20 +269,19 @@ def decoding(
   Raises:
     ValueError: The pair cannot decode by this method.
   """
-  named = settings.named
+  fields = dict(vars(method))
+  tree, proposal, verifier = (fields.pop(axis) for axis in PLACE)
   if method.plain:
     drafted = {"verifier": None}
   else:
-    tree, proposal, verifier = (vars(method)[axis] for axis in _DRAFTED)
-    among = [named.rules[name] for name in settings.rules[tree, proposal]]
+    named = settings.named
     drafted = {
       "tree": named.trees[tree],
       "proposal": named.proposals[proposal],
       "verifier": named.rules[verifier],
-      "among": among,
+      "among": [named.rules[name] for name in settings.rules[tree, proposal]],
       "draft_stop": settings.draft_stop,
     } | drafted
-  others = {axis: x for axis, x in vars(method).items() if axis not in _DRAFTED}
   return decode_config(
     pair,
     batch_size=batch_size,
@@ -323,6 +289,6 @@ def decoding(
     top_k=settings.top_k,
     top_p=settings.top_p,
     max_new_tokens=settings.max_new_tokens,
-    **others,
+    **fields,
     **drafted,
   )

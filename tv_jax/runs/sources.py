@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import os
 import pathlib
 from collections.abc import Sequence
 
@@ -40,8 +41,7 @@ def hashes(
 
   A finished run's models may be gone: then they are left out.
   """
-  named = settings.named
-  result = {"questions": of_questions(questions)}
+  named, result = settings.named, {"questions": of_questions(questions)}
   for name, tree in named.trees.items():
     if isinstance(tree, Tree):
       shape = tree.parents
@@ -49,29 +49,22 @@ def hashes(
       policy = names.source_hash(tree.policy, name)
       shape = (*tree.widths, tree.most, policy)
     result[f"trees/{name}"] = _of_value(shape)
-  for group in ("rules", "proposals"):
-    for name, thing in sorted(getattr(named, group).items()):
+  for group, things in (("rules", named.rules), ("proposals", named.proposals)):
+    for name, thing in things.items():
       if digest := names.source_hash(thing, name):  # "" for a built-in
         result[f"{group}/{name}"] = digest
-  models = settings.models
   # Native products sum in another order, which changes last digits of logits.
   if not finished and jax.default_backend() == "cpu":
     result[native.SWITCH] = str(int(native.used()))
+  models = settings.models
   for name, place, revision in (
     ("target", models.target, models.revision),
     ("draft", models.draft, models.draft_revision),
   ):
-    if not finished or _is_here(place):
-      result |= of_model(name, path_of(place), revision or None)
+    place = os.path.expanduser(path_of(place))
+    if not finished or storage.is_local(place):
+      result |= of_model(name, place, revision or None)
   return result
-
-
-def _is_here(place: str) -> bool:
-  """Returns whether a model is a file or a directory that exists."""
-  try:
-    return storage.is_local(pathlib.Path(path_of(place)).expanduser())
-  except ValueError:  # its package is gone
-    return False
 
 
 def of_questions(questions: Sequence[Question]) -> str:
@@ -90,7 +83,7 @@ def of_model(name: str, place: str, revision: str | None) -> dict[str, str]:
   folder = storage.resolve(place, revision)
   if gguf.is_file(folder):
     paths = [folder]
-  elif storage.is_local(pathlib.Path(place).expanduser()):
+  elif storage.is_local(os.path.expanduser(place)):
     patterns = _TOKENIZER if name == "target" else ()
     paths = [folder / "config.json", *storage.weights(folder)]
     paths += [path for x in patterns for path in sorted(folder.glob(x))]

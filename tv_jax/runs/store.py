@@ -37,7 +37,7 @@ DONE = "DONE"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Unit:
+class StoredRun:
   """The content of a run's folder.
 
   Attributes:
@@ -57,7 +57,7 @@ class Unit:
   done: bool
 
 
-def read(folder: str | os.PathLike) -> Unit:
+def read(folder: str | os.PathLike) -> StoredRun:
   """Reads a run's folder, whether or not a process is writing there.
 
   A torn last line is left out. Raises ValueError if the folder is not a run's,
@@ -66,11 +66,11 @@ def read(folder: str | os.PathLike) -> Unit:
   folder = pathlib.Path(folder)
   config = load(folder / CONFIG)
   if config is None:
-    raise ValueError(f"{folder} is no run's folder: there is no {CONFIG}")
+    raise ValueError(f"{folder} is not a run's folder: it has no {CONFIG}")
   # Read first: everything was written before DONE.
   done = (folder / DONE).exists()
   answers, _ = _parse(folder / ITEMS)
-  return Unit(
+  return StoredRun(
     folder=folder,
     config=config,
     environments=load(folder / ENVIRONMENTS) or [],
@@ -80,7 +80,7 @@ def read(folder: str | os.PathLike) -> Unit:
   )
 
 
-def read_many(root: str | os.PathLike) -> tuple[Unit, ...]:
+def read_many(root: str | os.PathLike) -> tuple[StoredRun, ...]:
   """Reads all runs in a folder and below it, finished or not, by path."""
   # A folder with only a config.json may be a model's.
   folders = {path.parent for path in pathlib.Path(root).rglob(ENVIRONMENTS)}
@@ -214,7 +214,7 @@ def _keep_config(config: dict, folder: pathlib.Path, items) -> None:
   if before is None and items:
     raise ValueError(f"{folder} holds {ITEMS}, but no {CONFIG}")
   if before and not before.keys() & config:  # perhaps a model's
-    raise ValueError(f"{path} is of no run: give another --workdir")
+    raise ValueError(f"{path} is not a run's config: give another --workdir")
   if items and (changes := differences(before or {}, config)):
     raise ValueError(
       f"{folder} was made with another config: {'; '.join(changes)}: give the"
@@ -239,7 +239,7 @@ def load(path: pathlib.Path) -> Any:
   except (FileNotFoundError, NotADirectoryError):
     return None
   except ValueError as error:
-    raise ValueError(f"{path} is no JSON: {error}") from error
+    raise ValueError(f"{path} is not JSON: {error}") from error
 
 
 def differences(before: dict, now: dict, prefix: str = "") -> list[str]:
@@ -295,7 +295,7 @@ def _parse(path: pathlib.Path) -> tuple[dict[Key, Answer], int]:
     except ValueError as error:
       if number == len(lines) and not rest:
         break
-      raise ValueError(f"{where}: no JSON: {error}") from error
+      raise ValueError(f"{where}: not JSON: {error}") from error
     answer = Answer.of(value)
     if answer.key in items:
       raise ValueError(f"{where}: {answer.key} is there twice")

@@ -33,25 +33,22 @@ def measure(
   asked, prompts = [], []
   for question in questions_lib.limit(questions, settings.timing.per_task):
     with contextlib.suppress(ValueError):  # its answer has the error
-      prompts.append(answers.encode(pair, settings, question, []))
+      prompts.append(answers.next_prompt(pair, settings, question, []))
       asked.append(question)
   # On a CPU one program for all rules costs no speed, and compiles once.
   shared = {} if jax.default_backend() == "cpu" else {"among": ()}
   methods = {
     method: decoding(settings, method, pair, 1, panel=None, **shared)
     for method in grid(settings)
-    if method.seed == settings.seeds[0]
+    if prompts and method.seed == settings.seeds[0]
   }
-
-  if not prompts:
-    return {"environment": environment.describe(), "methods": []}
   count = len(asked)
   progress(f"timing: {len(methods)} methods in turn on {count} questions")
   timed, compiling = time_in_turn(
     pair,
     methods,
     prompts,
-    max(len(prompt.tokens) for prompt in prompts),
+    max((len(prompt.tokens) for prompt in prompts), default=1),
     rounds=settings.timing.rounds,
   )
   several = asked * settings.timing.rounds
