@@ -1,4 +1,4 @@
-"""The command, given as a user gives it, on a small grid."""
+"""Runs commands as users do, on a small grid."""
 
 import contextlib
 import os
@@ -34,7 +34,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 def start(
   *arguments, program="tv_jax.main", devices=1, package=ROOT, **options
 ):
-  """A process that hears SIGINT; `package` is where tv_jax lies."""
+  """Starts a process that receives SIGINT; `package` has tv_jax."""
   # The tests' own devices, or cache, are not a user's.
   added = {
     "PYTHONPATH": str(package),
@@ -58,7 +58,7 @@ def start(
 
 
 def ended(process):
-  """What a process did, once it ended by itself."""
+  """Waits for a process, and returns its status and output."""
   with process:
     out, error = process.communicate(timeout=600)
   return subprocess.CompletedProcess(
@@ -67,23 +67,23 @@ def ended(process):
 
 
 def until(look, seconds=800):
-  """What is seen, once it is there."""
+  """Calls `look` until it returns something true, and returns that."""
   limit = time.monotonic() + seconds
   while time.monotonic() < limit:
     with contextlib.suppress(OSError, ValueError, IndexError):  # half written
       if seen := look():
         return seen
     time.sleep(0.005)
-  raise AssertionError("it was waited for in vain")
+  raise AssertionError(f"nothing came within {seconds} s")
 
 
 def run(*arguments, **options):
-  """A whole process."""
+  """Runs a process to its end."""
   return ended(start(*arguments, **options))
 
 
 def refused(done):
-  """The one line that a command ended with."""
+  """Returns the line with which a command refused to run."""
   last = done.stderr.splitlines()[-1]
   assert done.returncode == 2, done.stderr
   assert "Traceback" not in done.stderr
@@ -93,7 +93,7 @@ def refused(done):
 
 
 def contents(folder):
-  """All files but those that tell one process from another."""
+  """Returns the files that must not differ between processes."""
   return {
     path.name: path.read_bytes()
     for path in sorted(pathlib.Path(folder).iterdir())

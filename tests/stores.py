@@ -1,4 +1,4 @@
-"""Units of a few items, and processes that write them."""
+"""Small run folders, and processes that write them."""
 
 import pathlib
 import subprocess
@@ -21,7 +21,7 @@ CONFIG = {
   "baseline": "token_level",
 }
 ENVIRONMENT = {"jax": "0.10.2", "device": "cpu", "date": "2026-01-01"}
-# Without the packages' faces, so without jax: a process starts in no time.
+# Skips the packages' __init__ files, so jax is not imported, which is slow.
 PREAMBLE = f"""
 import os, pathlib, resource, sys, time, types
 for name in ("tv_jax", "tv_jax.runs"):
@@ -43,7 +43,7 @@ METHOD = Method(
 
 
 def item(question, size=10, **fields):
-  """As a reader finds it: with lists."""
+  """Returns an answer as it is read from a file: sequences are lists."""
   own = {
     "text": f"{question}Ä" * size,
     **{name: [] for name in ("tokens", "accepted", "stops")},
@@ -58,7 +58,7 @@ def enter(folder, config=CONFIG, environment=ENVIRONMENT):
 
 
 def fill(folder):
-  """A unit of three items."""
+  """Writes a folder of three items."""
   with enter(folder) as store:
     for question in range(3):
       store.append(item(question))
@@ -66,13 +66,13 @@ def fill(folder):
 
 
 def program(body, *arguments):
-  """The command of a process that runs the body."""
+  """Returns the command of a process that runs the body."""
   code = PREAMBLE + textwrap.dedent(body)
   return [sys.executable, "-I", "-c", code, *map(str, arguments)]
 
 
 def run(body, *arguments):
-  """The output of a process that must not fail."""
+  """Runs the body in a process that must not fail; returns its output."""
   done = subprocess.run(
     program(body, *arguments),
     capture_output=True,

@@ -1,4 +1,4 @@
-"""How all commands start and end, and how they read values from outside."""
+"""How all commands start and end, and how they check values."""
 
 import logging
 import math
@@ -12,7 +12,7 @@ from configs import smoke
 from tests import commands, stores
 from tv_jax.edge import checks, config_flag, progress
 
-# Without jax: a process starts in no time.
+# Without jax, so that the process starts at once.
 COMMAND = """
 import signal
 from absl import flags

@@ -1,4 +1,4 @@
-"""Files of cycles, read or refused; any rule on them."""
+"""Files of cycles, read or refused, and the evaluation of rules on them."""
 
 import dataclasses
 import functools
@@ -23,7 +23,7 @@ V = 5
 
 
 def arrays(count=3, seed=0, rows=4):
-  """What another program would write."""
+  """Returns arrays as another program would write them."""
   rng = np.random.default_rng(seed)
   q, p = rng.dirichlet(np.ones(V), (2, count, rows)).astype(np.float32)
   return {

@@ -78,7 +78,7 @@ ADDED = {
 
 
 def every_command():
-  """All commands of the documents; none has a dollar sign before it."""
+  """Returns all commands of the documents."""
   begin = r"(?=(?:SMOKE=1 )?(?:\S*python|make|curl|hf|pip|git|ray) )"
   return [
     re.sub(r"\s+# .*", "", command.text)
@@ -127,7 +127,7 @@ def test_make_runs_configs(target, commands):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-  """A user's own, with the tutorial's rule, a recording and a tree."""
+  """A user's folder with the tutorial's rule, a recording and a tree."""
   folder = tmp_path_factory.mktemp("user")
   tutorial = (documents.DOCS / "new-verifier.md").read_text()
   for name, content in documents.files_of(tutorial).items():
@@ -161,7 +161,7 @@ def test_a_command_runs_as_it_stands(command, folder):
 
 
 def programs():
-  """(document, block) of each Python program that is not a tutorial's file."""
+  """Returns (document, program) for programs outside the tutorials."""
   return [
     pytest.param(path.name, block, id=f"{path.name}-{i}")
     for path in DOCUMENTS

@@ -15,7 +15,7 @@ from tv_jax.runs import report, store
 
 
 def config(**fields):
-  """A small grid: one tree and three tasks, one with second turns."""
+  """Returns a small grid: one tree and three tasks, one with second turns."""
   result = quickstart.get_config()
   result.update(
     {
@@ -73,7 +73,7 @@ def test_every_turn_of_every_cell_is_answered(finished):
 
 
 def test_a_torn_run_is_continued_to_the_same_bytes(finished, tmp_path):
-  """tests/test_main.py kills."""
+  """tests/test_main.py kills processes."""
   folder = tmp_path / "run"
   shutil.copytree(finished, folder)
   whole = (folder / "items.jsonl").read_bytes()
@@ -114,7 +114,7 @@ def test_an_answer_is_what_generate_says(finished, bundled):
 
 
 def expected_length(cycle, rule):
-  """Tokens that the rule gains from this draft on average, with the bonus."""
+  """Returns the expected length of a rule on a traced draft."""
   tree = tv_jax.tree.Tree(tuple(cycle["parents"]))
   return float(np.array(cycle["stop"][rule]) @ (tree.depth + 1))
 

@@ -1,4 +1,4 @@
-"""Experiments: their tables of answers that are written by hand."""
+"""The tables of experiments, made from answers written by hand."""
 
 import itertools
 import re
@@ -32,7 +32,7 @@ def unit(folder, answers, finish=True, **config):
 def planted(
   trees, gains, temperatures=(1.0,), questions=20, rules=test_report.RULES
 ):
-  """Answers in which a rule gains as planted on the same drafts."""
+  """Yields answers with a given gain on the same drafts."""
   rng = np.random.default_rng(1)
   for tree, hot, question, rule in itertools.product(
     trees, temperatures, range(1, questions + 1), rules
@@ -57,7 +57,7 @@ def render(name, folder):
 
 
 def rows_of(table):
-  """By their first cell, rows by column; the paper's columns by its name."""
+  """Returns the rows by their first cell, each as a dict by column."""
   groups = table.groups or [("", len(table.header))]
   spans = [name for name, span in groups for _ in range(span)]
   columns = [

@@ -1,4 +1,4 @@
-"""Trees compared, of answers that are made by hand: the winners are known."""
+"""Comparisons of trees, from answers with known winners."""
 
 import itertools
 
@@ -20,7 +20,7 @@ LENGTHS = PAPER | {TUNED: {"traversal": 4.2, trees.RAN: 4.32}}
 
 
 def answers(lengths):
-  """Questions differ by far more than rules and trees do."""
+  """Yields answers that differ more between questions than between trees."""
   rng = np.random.default_rng(0)
   of_question = rng.uniform(0.6, 1.4, 24)
   of_question /= of_question.mean()
@@ -43,7 +43,7 @@ def answers(lengths):
 
 
 def rows_of(artefact):
-  """By tree and rule."""
+  """Returns the rows by tree and rule."""
   (table,) = artefact.tables
   rows = [dict(zip(table.header, row, strict=True)) for row in table.rows]
   return {(row["tree"], row["rule"]): row for row in rows}

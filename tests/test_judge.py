@@ -1,4 +1,4 @@
-"""The judge: its questions, its stored grades, and means of ratings."""
+"""The judge: its prompts, its stored grades, and means of ratings."""
 
 import http.server
 import json
@@ -71,7 +71,7 @@ def finished_run(folder, error=None):
 
 
 class Double:
-  """What `openai.OpenAI` is to the judge; `reply` makes texts of prompts."""
+  """A double of `openai.OpenAI`; `reply` is a function of the prompt."""
 
   def __init__(self, reply):
     self.reply, self.asked = reply, []
@@ -87,7 +87,7 @@ class Double:
 
 
 def opinion(prompt):
-  """Question 81 has no 42."""
+  """Rates by words of the prompt; only question 111 has 42."""
   rating = 5 + ("traversal on" in prompt) + 2 * ("42" not in prompt)
   return f"It is what it is.\nRating: [[{rating}]]"
 
@@ -99,7 +99,7 @@ def grade(folder, double, **options):
 
 
 def rows(folder):
-  """By verifier, of the only table."""
+  """Returns the rows of the only table by verifier."""
   (table,) = judge.tables_of("one", [store.read(folder)])
   rows = [dict(zip(table.header, row, strict=True)) for row in table.rows]
   names = ("plain decoding", "token_level", "traversal")

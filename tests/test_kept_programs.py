@@ -1,4 +1,4 @@
-"""What the compiler is told, and that its programs outlive a process."""
+"""Options of the compiler, and programs that outlive a process."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def test_the_second_process_finds_what_the_first_compiled(tmp_path):
 
 
 def settings():
-  """What `keep_programs` may change."""
+  """Returns the settings of jax that `keep_programs` may change."""
   names = "compilation_cache_dir", "persistent_cache_min_compile_time_secs"
   return {f"jax_{x}": getattr(jax.config, f"jax_{x}") for x in names}
 

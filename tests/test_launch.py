@@ -41,7 +41,7 @@ def test_units_are_what_the_experiment_runs(name, smoke):
 
 
 def test_flags_of_a_unit():
-  """ml_collections adds a tuple to the same flag's before it."""
+  """A flag that is given twice would join both tuples in ml_collections."""
   flags = ("--config.seeds=0,1", "--config.per_task=2")
   usual = expand("main_table", CONFIGS["quickstart"], flags)
   split = expand("main_table", CONFIGS["quickstart"], flags, gpus=2)
@@ -55,7 +55,7 @@ def test_flags_of_a_unit():
 
 @pytest.fixture
 def finished(tmp_path):
-  """A unit that is done, of a tree in a file."""
+  """A finished unit; its tree is in a file."""
   tree = tmp_path / "tree.json"
   tree.write_text("[-1, 0]")
   config = CONFIGS["quickstart"].copy_and_resolve_references().unlock()

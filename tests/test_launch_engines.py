@@ -29,7 +29,7 @@ COUNT = 2
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-  """What one process makes of it, run by run."""
+  """The folder of a single process that did all runs."""
   folder = tmp_path_factory.mktemp("whole")
   made = run("quality", *SMALL, f"--workdir={folder}", program="experiments")
   assert made.returncode == 0, made.stderr
@@ -45,7 +45,7 @@ def done(folder):
 
 
 def same(folder, whole):
-  """All is there, and the same to the byte."""
+  """Asserts that all units are done, with the same bytes."""
   assert len(units(folder)) == len(done(folder)) == COUNT
   for unit in units(folder):  # in order of arrival
     theirs = whole / unit.relative_to(folder)
@@ -58,7 +58,7 @@ def same(folder, whole):
 
 
 def writing(folder, before=None):
-  """The process of a run that has answers and is not done."""
+  """Waits for an unfinished run with answers; returns its process."""
 
   def look():
     for unit in units(folder):

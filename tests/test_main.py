@@ -1,4 +1,4 @@
-"""The command as users give it: finished runs, mistakes, kills, pre-emption."""
+"""The command as users run it: finished runs, mistakes, kills, pre-emption."""
 
 import random
 import re
@@ -40,7 +40,7 @@ def finished(flags, tmp_path_factory):
   # From another folder: configs and their imports are found.
   done = run(f"--workdir={above / 'run'}", *flags, cwd=above)
   assert done.returncode == 0, done.stderr
-  # Nothing else is said: no warnings of anybody's.
+  # Nothing else is printed, such as warnings of libraries.
   known = r"12 answers in 2 cells|[12]/2 |answers, \d+ of 12"
   assert all(re.match(known, line) for line in done.stderr.splitlines())
   assert lines_in(above / "run") == LINES
@@ -48,7 +48,7 @@ def finished(flags, tmp_path_factory):
 
 
 def one_line(done):
-  """What a command was refused with, before it did anything."""
+  """Returns the only line of a command that refused to start."""
   assert done.stderr.count("\n") == 1, done.stderr
   return refused(done)
 
@@ -59,7 +59,7 @@ def lines_in(folder):
 
 
 def wait(process, condition):
-  """Until something holds, or the process has ended."""
+  """Waits until a condition holds, or the process has ended."""
   until(lambda: process.poll() is not None or condition())
 
 
@@ -78,7 +78,7 @@ def test_a_finished_run_is_shown_again_without_its_models(
 
 
 def test_the_report_comes_again_from_the_items(finished):
-  """To the byte, though that was another process."""
+  """Another process writes the same bytes."""
   folder, _ = finished
   kinds = (".csv", ".md", ".tex", ".html")
   before = {x: x.read_bytes() for x in folder.iterdir() if x.suffix in kinds}

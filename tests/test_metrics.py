@@ -1,4 +1,4 @@
-"""Means and errors, on records small enough to be done by hand."""
+"""Means and errors of records that are small enough to check by hand."""
 
 import numpy as np
 import pytest
@@ -63,7 +63,7 @@ def test_by_item_and_by_token():
 
 
 def test_conditional_acceptance_has_the_error_of_the_cycles_it_is_over():
-  """Questions without such a cycle say nothing about it."""
+  """Questions without such a cycle do not count."""
   shallow = [record(question, (1, 1)) for question in range(4)]
   cell = metrics.cell([*shallow, record(4, (2, 3))])
   assert cell.conditional[1].mean == pytest.approx(0.5)

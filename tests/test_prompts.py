@@ -1,4 +1,4 @@
-"""What models are asked: files of questions, templates, end tokens."""
+"""Prompts: files of questions, templates, end tokens."""
 
 import collections
 import json
@@ -19,7 +19,7 @@ BEGIN, END = "<|begin_of_text|>", "<|eot_id|>"
 
 @pytest.fixture
 def tokenizer(tmp_path):
-  """One that begins each text with a token."""
+  """A tokenizer that begins each text with a token."""
   published.tokenizer(tmp_path, ["hi there, hello, bye"])
   return tokenizers_lib.load_tokenizer(tmp_path)
 
@@ -116,7 +116,7 @@ def tasks(path, *rows):
 
 
 def test_a_file_like_spec_bench_s_has_its_six_tasks(path):
-  """Whatever its numbers are, and wherever it stands."""
+  """Its numbers and its path do not matter."""
   path.write_bytes((reading.BUNDLED / "minibench.jsonl").read_bytes())
   for source in (path, "minibench"):
     questions = questions_lib.load_questions(source)
@@ -131,7 +131,7 @@ def test_a_file_like_spec_bench_s_has_its_six_tasks(path):
 
 
 def ask(path, *rows):
-  """The fields of each row that differ between rows."""
+  """Returns the fields that differ between rows."""
   return [
     (one.question_id, one.category, one.turns)
     for one in questions_lib.load_questions(write(path, *rows))

@@ -1,4 +1,4 @@
-"""A run's report: every file, from lines that are made by hand."""
+"""A run's report: every file, made from lines written by hand."""
 
 import csv
 import html
@@ -23,7 +23,7 @@ def items(
   rules=RULES,
   cycles=20,
 ):
-  """Lines of two tasks that gain some tokens; nobody decoded anything."""
+  """Makes lines of two tasks with random lengths."""
   rng = np.random.default_rng(0)
   for question in questions:
     task = tasks[question % 2]
@@ -98,7 +98,7 @@ def rows_of(path):
 
 
 def own_items(row, made):
-  """The items that a row of a CSV file is made of."""
+  """Returns the items that a row of a CSV file pools."""
   return [
     item
     for item in made
@@ -179,7 +179,7 @@ def test_the_main_table_has_a_row_a_task_and_trees_side_by_side(
 
 
 def longer(made):
-  """One method gains more than its rule expects."""
+  """Makes one method gain more than its rule expects."""
   for item in made:
     if (item["tree"], item["verifier"]) == ("eagle", "traversal"):
       item["accepted"] = [x + 1 for x in item["accepted"]]

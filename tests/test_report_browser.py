@@ -56,7 +56,7 @@ STATE = """
 
 
 def trace(tree, question):
-  """First cycles of a random model that drafts for itself, of a few words."""
+  """Returns the first cycles of a random model that drafts for itself."""
   options = {
     "tree": tree,
     "verifier": "traversal",
@@ -90,7 +90,7 @@ def trace(tree, question):
 
 @pytest.fixture(scope="module")
 def shown():
-  """Traces that the page has."""
+  """The traces on the page."""
   trees = "chain:5", "kary:2x5", "eagle"
   traces = [trace(tree, question) for tree in trees for question in (41, 7)]
   traces[0]["cycles"][0]["pieces"][1] = HOSTILE

@@ -1,4 +1,4 @@
-"""The pieces of a report: tables in four forms, figures, and the page."""
+"""The parts of a report: tables in four forms, figures, and the page."""
 
 import html.parser
 import re
@@ -71,7 +71,7 @@ def test_a_wide_table_is_printed_group_by_group(capsys):
 
 
 class Reader(html.parser.HTMLParser):
-  """What a browser would make of it: tags, attributes' names and text."""
+  """Collects tags, attributes and texts, as a browser sees them."""
 
   def __init__(self, text):
     super().__init__()
@@ -132,7 +132,7 @@ def test_a_page_needs_nothing_else_and_its_links_lead_somewhere():
 
 
 def test_a_figure_is_the_same_to_the_byte():
-  """Whatever a user has set."""
+  """Settings of matplotlib do not change it."""
   import matplotlib
 
   values = {4.0: Estimate.of([1, 2]), 62.0: Estimate.of([3])}

@@ -1,4 +1,4 @@
-"""What a run reads is hashed: every change shows, and nothing else does."""
+"""Hashes of a run's inputs: every change of content shows, nothing else."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def different(before, now):
 
 @pytest.fixture
 def pair(tmp_path):
-  """A copy of the bundled pair, and of the questions."""
+  """A copy of the bundled pair and of the questions."""
   shutil.copytree(reading.BUNDLED, tmp_path / "pair")
   return tmp_path / "pair"
 

@@ -52,7 +52,7 @@ def test_a_run_is_written_and_read(folder):
 def test_a_line_is_an_answer():
   answer = Answer.of(item(3).line)
   assert answer == item(3)
-  # Nobody decoded it: an answer that is not there has no numbers.
+  # A failed answer has no numbers.
   failed = dataclasses.replace(answer, error="no")
   assert failed.line == answer.key.fields | {"error": "no"}
   assert Answer.of(failed.line).error == "no"
@@ -178,7 +178,7 @@ def test_what_no_crash_explains_is_told(filled, change, told):
 
 
 def resume_torn(filled, tail):
-  """Puts other bytes in the last line's place; makes the line again."""
+  """Replaces the last line by other bytes, and resumes."""
   path = filled / "items.jsonl"
   whole = path.read_bytes()
   path.write_bytes(whole[: whole.rindex(b"\n", 0, -1) + 1] + tail)
@@ -240,7 +240,7 @@ with enter(sys.argv[1]) as unit:
 
 
 def kill(process, path, size):
-  """Kills a writer as the file grows to a size."""
+  """Kills a writer when the file has reached a size."""
   limit = time.monotonic() + 30
   while process.poll() is None and time.monotonic() < limit:
     if path.exists() and path.stat().st_size >= size:
@@ -294,7 +294,7 @@ def test_a_second_process_is_refused(filled):
       enter(filled)
     assert len(store_lib.read(filled).items) == 3
     process.kill()
-  # The lock of a dead process is a file with its name, and no more.
+  # A dead process leaves the lock's file, but holds no lock.
   with enter(filled) as store:
     store.append(item(3))
 

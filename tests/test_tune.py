@@ -44,7 +44,7 @@ def stop_laws(name, proposal, tree):
 
 
 def exact_reach(name, proposal, tree, case):
-  """W of each node [N], by enumeration of all drafts."""
+  """Returns W of each node [N], by enumeration of all drafts."""
   found = drafts.enumerate_drafts(tree, PROPOSALS[proposal], case.q)
   laws = case.q[found.context], case.p[found.context]
   stop = stop_laws(name, proposal, tree)(found.tokens, *laws)
@@ -75,7 +75,7 @@ def test_a_length_is_a_sum_over_nodes(name, proposal, x64):
 
 
 def apart(name, proposal):
-  """The largest change of a node's W between a smaller and a larger tree."""
+  """Returns the largest change of a node's W from a small to a large tree."""
   places = [TOP, *choosing.places(LARGE, SMALL)]
   return max(
     np.abs(
@@ -126,7 +126,7 @@ def all_parts(tree):
 
 
 def faults(tree, values, chosen):
-  """What is wrong with a choice, by brute force."""
+  """Yields the faults of a choice, found by brute force."""
   for count, nodes in enumerate(chosen):
     parts = all_parts(tree)[count]
     if nodes not in parts:
