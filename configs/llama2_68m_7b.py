@@ -16,15 +16,10 @@ second at batch 1, where plain decoding has 37.3.
 The numbers of each task are in experiments/paper.csv. The target is a base
 model without a chat template. Like Spec-Bench, this config uses Vicuna's.
 
-The questions are Spec-Bench's, expected below the current directory:
-
-  curl -L --create-dirs -o data/spec_bench/question.jsonl \
-    https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/spec_bench/question.jsonl
-
-or --config.questions=spec_bench:/path/question.jsonl. The target is gated: ask
-for access on its page at huggingface.co, then `hf auth login`. The
-draft's weights are in PyTorch's format, which needs the parity extra. For a
-local copy of the target:
+The questions are Spec-Bench's; configs/llama3_1b_8b.py says where to get them.
+The target is gated: ask for access on its page at huggingface.co, then `hf auth
+login`. The draft's weights are in PyTorch's format, which needs the parity
+extra. For a local copy of the target:
 
   --config.models.target=/path/7B
 

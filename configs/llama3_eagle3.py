@@ -15,13 +15,8 @@ The head knows 32,000 of the 128,256 tokens and never drafts the others; the
 target's distribution is preserved nevertheless. The head has one layer, and
 reads the outputs of three of the target's layers (docs/models.md).
 
-The questions are Spec-Bench's, expected below the current directory:
-
-  curl -L --create-dirs -o data/spec_bench/question.jsonl \
-    https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/spec_bench/question.jsonl
-
-or --config.questions=spec_bench:/path/question.jsonl. With little memory:
---config.batch_size=4.
+The questions are Spec-Bench's; configs/llama3_1b_8b.py says where to get them.
+With little memory: --config.batch_size=4.
 """
 
 import ml_collections

@@ -15,13 +15,11 @@ With --config.draft_stop=0.4 a DSpark draft expands only nodes of at least this
 confidence (docs/models.md). As in its authors' evaluation, Qwen3's template
 turns thinking off; --config.models.template=chat turns it on.
 
-The questions are Spec-Bench's, expected below the current directory:
+The questions are Spec-Bench's; configs/llama3_1b_8b.py says where to get them.
+With directories instead of the hub's names:
 
-  curl -L --create-dirs -o data/spec_bench/question.jsonl \
-    https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/spec_bench/question.jsonl
+  --config.models.target=/path/8B --config.models.draft=/path
 
-or --config.questions=spec_bench:/path/question.jsonl. With directories instead
-of the hub's names: --config.models.target=/path/8B --config.models.draft=/path.
 With little memory: --config.batch_size=4.
 """
 

@@ -20,13 +20,8 @@ The paper gives neither the temperature nor the depths of this table; this
 config has the values of its main table. The template is Vicuna's, as in
 Spec-Bench.
 
-The questions are Spec-Bench's, expected below the current directory:
-
-  curl -L --create-dirs -o data/spec_bench/question.jsonl \
-    https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/spec_bench/question.jsonl
-
-or --config.questions=spec_bench:/path/question.jsonl. With little memory:
---config.batch_size=4.
+The questions are Spec-Bench's; configs/llama3_1b_8b.py says where to get them.
+With little memory: --config.batch_size=4.
 """
 
 import ml_collections
