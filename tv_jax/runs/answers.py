@@ -77,16 +77,17 @@ class Answerer:
   results: store.Store
   advance: Callable[[], None]
 
+  def text(self, tokens: Sequence[int], **options: bool) -> str:
+    """Returns tokens as text."""
+    return str(self.pair.tokenizer.decode(tokens, **options))
+
   @functools.cached_property
   def piece(self) -> Callable[[int], str]:
     """Function from a token to its text inside a longer text."""
     # A token's leading space shows only after another token.
-    tokenizer = self.pair.tokenizer
-    before = tokenizer("a", add_special_tokens=False).input_ids
-    length = len(tokenizer.decode(before))
-    return functools.cache(
-      lambda token: tokenizer.decode([*before, token])[length:]
-    )
+    before = self.pair.tokenizer("a", add_special_tokens=False).input_ids
+    length = len(self.text(before))
+    return functools.cache(lambda token: self.text([*before, token])[length:])
 
   @functools.cached_property
   def traced(self) -> set[int | str]:
@@ -154,12 +155,12 @@ class Answerer:
     self, config: DecodeConfig, key: Key, question: Question, own: Continuation
   ) -> Answer:
     """Returns a decoded answer as a line of items.jsonl."""
-    text = self.pair.tokenizer.decode(own.tokens, skip_special_tokens=True)
+    text = self.text(own.tokens, skip_special_tokens=True)
     right = prompt = trace = None
     if self.settings.exact_match and key.turn < len(question.references):
       references = question.references[key.turn]
       right = any(is_right(text, reference) for reference in references)
-    if config.trace and key.turn == 0 and key.question in self.traced:
+    if own.trace and key.turn == 0 and key.question in self.traced:
       prompt = question.turns[0]
       trace = traced(own.trace, config, own.tokens, self.piece)
     return Answer(

@@ -249,7 +249,7 @@ def grid(settings: Run) -> list[Method]:
   # A config names an axis in the plural.
   values = [getattr(settings, f"{axis}s") for axis in AXES if axis not in PLACE]
   return [
-    Method(**dict(zip(AXES, (*place, *point), strict=True)))
+    Method.of(dict(zip(AXES, (*place, *point), strict=True)))
     for place, point in itertools.product(places, itertools.product(*values))
   ]
 

@@ -59,7 +59,8 @@ def best_nodes(tree: Tree, values: np.ndarray) -> list[list[int]]:
 
   Args:
     tree: The wide tree.
-    values: [N] value of each node; the root's is not read.
+    values: [N] value of each node; -inf excludes a node and all below it. The
+      root's value is not read.
 
   Returns:
     For each n the n drafted nodes with the largest sum, in level order, closed
@@ -74,7 +75,7 @@ def best_nodes(tree: Tree, values: np.ndarray) -> list[list[int]]:
     rest, under[node] = _split(sums[child], sums[sibling])
     sums[node] = np.concatenate([[0.0], values[node] + rest])
   chosen = []
-  for count in range(len(tree)):
+  for count in range(int(np.isfinite(sums[ROOT + 1]).sum())):
     nodes, left = [], [(ROOT + 1, count)]
     while left:
       node, count = left.pop()

@@ -129,7 +129,7 @@ def tune(
   chosen = {
     f"tuned:{size}": choosing.part(wide, best[size])
     for size in sizes
-    if size <= _shallow(wide, depth)
+    if size < len(best)
   }
   compared = chosen | compared
   reached, items = reached[~tuned_on], items[~tuned_on]
@@ -188,17 +188,13 @@ def _wide(
   )
   if rule.refuses(wide):
     wide = tree_lib.chain(wide.max_depth)
-  if nodes > (most := _shallow(wide, depth)):
+  most = int((wide.depth <= depth).sum()) - 1
+  if nodes > most:
     raise ValueError(
       f"nodes={nodes}: {wide!r} has {most} drafted nodes of depth {depth} or"
       " less: give fewer, or a larger depth"
     )
   return wide
-
-
-def _shallow(tree: Tree, depth: int) -> int:
-  """Returns the number of drafted nodes that are not below `depth`."""
-  return int((tree.depth <= depth).sum()) - 1
 
 
 def reach(run: Generation) -> tuple[np.ndarray, np.ndarray]:

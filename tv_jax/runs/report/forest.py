@@ -110,8 +110,8 @@ def _plot(title: str, gains: dict[Method, Estimate], baseline: str) -> Forest:
     name = f"{method.tree}" + f", {rule}" * (len(rules) > 1)
     name = name if len(name) <= _LETTERS else f"…{name[1 - _LETTERS :]}"
     text, y = tables.percent(gain, "+.1f"), _PITCH * (len(marks) + 1)
-    places = map(place, (gain.mean, *span))
-    marks.append(Mark(name, text, color[rule], *places, y))
+    x, left, right = map(place, (gain.mean, *span))
+    marks.append(Mark(name, text, color[rule], x, left, right, y))
   ticks = [
     (place(value), f"{value:+g}" if value else "0")
     for value in _ticks(low, high)
