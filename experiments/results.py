@@ -59,14 +59,14 @@ def _section(
 def _where(group: Group) -> str:
   """Says when a group was run, and on what."""
   environments = [entry for unit in group.units for entry in unit.environments]
-  dates = sorted({entry.get("date", "?") for entry in environments})
-  versions = {f"jax {entry.get('jax', '?')}" for entry in environments}
-  devices = set()
-  for entry in environments:
-    count, name = entry.get("devices", "?"), entry.get("device", "?")
-    if name == "cpu":
-      count, name = f"{entry.get('cores', '?')} cores of", entry.get("cpu", "?")
-    devices.add(f"{count} {name}")
+  dates = sorted({entry["date"] for entry in environments})
+  versions = {f"jax {entry['jax']}" for entry in environments}
+  devices = {
+    "{cores} cores of {cpu}".format_map(entry)
+    if entry["device"] == "cpu"
+    else "{devices} {device}".format_map(entry)
+    for entry in environments
+  }
   when = " to ".join(dict.fromkeys([dates[0], dates[-1]]))
   where = ", ".join([when, *sorted(devices), *sorted(versions)])
   return f"{tables.markdown_text(f'{group.name}: {where}.')}\n"

@@ -91,6 +91,10 @@ class Place(NamedTuple):
     """The expected length, over questions."""
     return Estimate.of([*self.by_item.values()])
 
+  def gain(self, base: Place) -> Estimate | None:
+    """Returns how much longer this place is, in percent."""
+    return relative_length(self.by_item, base.by_item)
+
   @property
   def line(self) -> str:
     """The rule, with remarks on a tuned tree and a cooler draft."""
@@ -149,7 +153,7 @@ def render(
           artefact.reading.append(f"{title}: {_longest(compared)}.")
         for place in compared:
           nodes = sweeps.nodes(place.tree)
-          gain = None if place is compared[0] else _gain(place, compared[0])
+          gain = None if place is compared[0] else place.gain(compared[0])
           rows.append(
             [
               f"{nodes:g}",
@@ -173,14 +177,10 @@ def render(
   return artefact
 
 
-def _gain(place: Place, base: Place) -> Estimate | None:
-  return relative_length(place.by_item, base.by_item)
-
-
 def _longest(compared: Sequence[Place]) -> str:
   """Says which rule and tree of a list are longest."""
   base, *others = compared
-  gains = [(_gain(place, base), place) for place in others]
+  gains = [(place.gain(base), place) for place in others]
   known = [(gain, place) for gain, place in gains if gain]
   subject = "no question was asked of both"
   if not known:

@@ -17,8 +17,8 @@ _CONFIG = config_flag.define(
   " proposal, temperature and seed, and its trees to compare with. Default:"
   " quickstart.",
 )
-_NODES = flags.DEFINE_integer("nodes", 25, "Drafted nodes of the tree.")
-_DEPTH = flags.DEFINE_integer("depth", 5, "Maximum depth of the tree.")
+_NODES = flags.DEFINE_integer("nodes", 25, "Drafted nodes of the tree.", 1)
+_DEPTH = flags.DEFINE_integer("depth", 5, "Maximum depth of the tree.", 1)
 _SIZES = flags.DEFINE_list(
   "sizes",
   [*map(str, tuning.SIZES)],
