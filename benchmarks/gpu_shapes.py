@@ -158,9 +158,7 @@ def block_draft(
     model_type="qwen3",
     num_hidden_layers=layers,
     target_layers=reads,
-    block=Block(
-      size=7, mask=0, rank=256, head="vanilla", confidence=True, sees_token=True
-    ),
+    block=Block(size=7, mask=0, rank=256, confidence=True),
   )
   return _draft(target, dspark.DSpark(config, target.mesh), make)
 

@@ -174,14 +174,12 @@ def _draft(target, module, seed, known=None):
   return Model(module=module, params=params, source="random")
 
 
-def ours_dspark(
-  target, head: str | None = "vanilla", size=4, seed=1, **changes
-):
-  """A random DSpark draft for a test target; a DFlash draft without `head`.
+def ours_dspark(target, rank=4, size=4, seed=1, **changes):
+  """A random DSpark draft for a test target; a DFlash draft if the rank is 0.
 
   Args:
     target: The target.
-    head: The kind of Markov head.
+    rank: Rank of the Markov head.
     size: The block size.
     seed: Seed of the weights.
     **changes: Configuration fields to replace.
@@ -194,15 +192,13 @@ def ours_dspark(
     block=Block(
       size=size,
       mask=target.config.vocab_size - 1,
-      rank=4 if head else 0,
-      head=head,
-      confidence=head is not None,
-      sees_token=head is not None,
+      rank=rank,
+      confidence=rank > 0,
     ),
   )
   config = dataclasses.replace(config, **changes)
   draft = _draft(target, dspark.DSpark(config), seed)
-  if head:  # a token is to matter as much as its depth
+  if rank:  # a token is to matter as much as its depth
     draft.params["markov"]["next"] *= 5
   return draft
 
@@ -229,12 +225,12 @@ def pair(kind="independent"):
     return Pair(target=target, draft=target, draft_kind="independent")
   if kind == "none":
     return Pair(target=target, draft=None, draft_kind=kind)
-  if kind.startswith("dspark"):  # "dspark" or "dspark HEAD"
-    head = {"": "vanilla", "none": None}.get(name := kind[7:], name)
-    draft = ours_dspark(target, head)
+  if kind == "dflash":
+    draft = ours_dspark(target, rank=0)
     return Pair(target=target, draft=draft, draft_kind="dspark")
-  if kind in ("eagle", "eagle3"):
-    draft = {"eagle": ours_head, "eagle3": ours_eagle3}[kind](target)
+  makers = {"eagle": ours_head, "eagle3": ours_eagle3, "dspark": ours_dspark}
+  if kind in makers:
+    draft = makers[kind](target)
   else:
     draft = ours(tiny(num_hidden_layers=1), seed=1)
   return Pair(target=target, draft=draft, draft_kind=kind)

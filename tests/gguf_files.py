@@ -49,7 +49,7 @@ def interleaved(value, heads):
 def tensors(model):
   """A model's tensors, by Hugging Face's names."""
   found, values = {}, flatten_dict(model.params)
-  for path, weight in loading.weights_of(model.module).items():
+  for path, weight in loading.stored_weights(model.module).items():
     found |= weight.split(np.asarray(values[path], np.float32))
   return found
 

@@ -36,7 +36,7 @@ def test_two_devices_decode_as_one(tmp_path, kind, split):
   models.save(tmp_path / "independent", draft)
   models.save(tmp_path / "eagle", checkpoints.ours_head(target))
   models.save(tmp_path / "eagle3", checkpoints.ours_eagle3(target))
-  models.save(tmp_path / "dspark", checkpoints.ours_dspark(target, "rnn"))
+  models.save(tmp_path / "dspark", checkpoints.ours_dspark(target))
   one, both = (
     tv_jax.load(
       tmp_path / kind,

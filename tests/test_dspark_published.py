@@ -11,9 +11,7 @@ import tv_jax
 from tv_jax.certify.engine import passes
 from tv_jax.models import dspark
 
-HEADS = ["vanilla", "gated", "rnn", None]
-
-# Outputs of the published code by kind of head: deepseek-ai/DeepSpec at
+# Outputs of the published code by kind of draft: deepseek-ai/DeepSpec at
 # afdfa7c, torch 2.13 on a CPU, float32, transformers 5.23 (its `crop` takes the
 # number of removed entries; the call was adapted). A tiny random Qwen3 target
 # and a draft were loaded from our files by name, with no tensor missing or left
@@ -25,21 +23,15 @@ FOLDER = pathlib.Path(__file__).parent / "dspark_golden"
 GOLDEN = json.loads(FOLDER.with_suffix(".json").read_text())
 
 
-def golden(head):
-  """The pair that the numbers are of."""
-  numbers = GOLDEN[str(head)]
-  pair = tv_jax.load(
-    FOLDER / str(head),
-    FOLDER / f"target{numbers['target_seed']}",
-    draft_kind="dspark",
-  )
-  assert pair.draft is not None
-  return pair, pair.draft, numbers["rows"]
+def load(name):
+  """Loads the pair with the draft of this name."""
+  return tv_jax.load(FOLDER / name, FOLDER / "target", draft_kind="dspark")
 
 
-@pytest.mark.parametrize("head", HEADS, ids=str)
-def test_published_numbers_are_ours(head):
-  pair, draft, rows = golden(head)
+@pytest.mark.parametrize("name", GOLDEN)
+def test_published_numbers_are_ours(name):
+  pair, rows = load(name), GOLDEN[name]
+  draft = pair.draft
   K = dspark.block_of(draft.config).size
   cycles = [(row, i) for row in rows for i in range(len(row["logits"]))]
   known = [len(row["prompt"]) + sum(row["accepted"][:i]) for row, i in cycles]
@@ -61,16 +53,16 @@ def test_published_numbers_are_ours(head):
     np.testing.assert_allclose(ours, theirs, atol=3e-5)
     drafted = [row["drafted"][i][depth] for row, i in cycles]
     assert ours.argmax(axis=1).tolist() == drafted
-    assert (level.confidence is None) == (head is None)
-    if head:
+    assert (level.confidence is None) == (name == "dflash")
+    if name == "dspark":
       theirs = [row["confidence"][i][depth] for row, i in cycles]
       np.testing.assert_allclose(level.confidence[:, 0], theirs, atol=1e-5)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("head", HEADS, ids=str)
-def test_the_engine_accepts_and_stops_as_the_published_loop(head):
-  pair, _, rows = golden(head)
+@pytest.mark.parametrize("name", GOLDEN)
+def test_the_engine_accepts_and_stops_as_the_published_loop(name):
+  pair, rows = load(name), GOLDEN[name]
   # Their first token is the target's own; ours begins as a prompt's last.
   prompts = [row["ids"][: len(row["prompt"]) + 1] for row in rows]
   options = {
@@ -88,7 +80,7 @@ def test_the_engine_accepts_and_stops_as_the_published_loop(head):
     assert tokens[: len(theirs)] == theirs
     count = min(len(accepted), len(row["accepted"])) - 1
     assert accepted[:count].tolist() == row["accepted"][:count]
-  if not head:  # it does not say how sure it is
+  if name == "dflash":  # it predicts no confidence
     return
   first = np.array([row["confidence"][0] for row in rows])
   stop = np.mean(np.sort(first.ravel())[3:5])

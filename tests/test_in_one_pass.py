@@ -1,4 +1,4 @@
-"""The engine with single-pass drafts: DSpark's heads, and DFlash."""
+"""The engine with single-pass drafts: DSpark and DFlash."""
 
 import dataclasses
 
@@ -24,9 +24,9 @@ def generate(kind, prompts=PROMPTS, **options):
   quick.shorter(
     [
       ("dspark", "branching:3,2,1,1", "traversal", 0),
-      ("dspark rnn", "adaptive:2,3,2,1", "traversal", 0.5),
-      ("dspark gated", "chain:4", "block", 0),
-      ("dspark none", "kary:2x3", "traversal", 0),
+      ("dspark", "adaptive:2,3,2,1", "traversal", 0.5),
+      ("dspark", "chain:4", "block", 0),
+      ("dflash", "kary:2x3", "traversal", 0),
     ]
   ),
 )
@@ -64,7 +64,7 @@ def test_a_confidence_that_is_a_nan_is_a_fault():
 @pytest.mark.parametrize(
   ("kind", "stop", "words"),
   [
-    ("dspark none", 0.4, "has no confidence head"),
+    ("dflash", 0.4, "has no confidence head"),
     ("dspark", 1, "draft_stop=1: give a number from 0 to 1, but not 1"),
   ],
 )

@@ -24,7 +24,7 @@ from tv_jax.models import decoder, loading, sharding
 
 GOLDEN = pathlib.Path(__file__).with_name("eagle3_golden.json")
 TOLERANCE = 1e-5
-COPIES = {"embed_tokens.weight": "embedding", "lm_head.weight": "unembedding"}
+COPIES = ["embed_tokens.weight", "lm_head.weight"]
 
 
 def publish(directory, case):
@@ -32,9 +32,9 @@ def publish(directory, case):
 
   Args:
     directory: The folder to write.
-    case: A layout of EAGLE-3 heads, "eagle", "dflash", or "dspark" with the
-      kind of its Markov head; and "tied" if the target's embedding is tied. An
-      EAGLE-1 head for a tied target has no bias.
+    case: A layout of EAGLE-3 heads, "eagle", "dspark" or "dflash"; and "tied"
+      if the target's embedding is tied. An EAGLE-1 head for a tied target has
+      no bias.
 
   Returns:
     Its kind, its target, and its tensors.
@@ -46,26 +46,24 @@ def publish(directory, case):
     params = target.params | {"embedding": embedding}
     target = dataclasses.replace(target, params=params)
     return "eagle3", target, files.publish(directory, case)
-  name, *words = case.split()
-  tied = "tied" in words
-  target = checkpoints.ours(checkpoints.tiny(tie_word_embeddings=tied))
+  name, *tied = case.split()
+  target = checkpoints.ours(checkpoints.tiny(tie_word_embeddings=bool(tied)))
   if name == "eagle":
-    kind, copied = "eagle", [*COPIES][:1]
+    kind, copied = "eagle", COPIES[:1]
     models.save(directory, checkpoints.ours_head(target))
     absent = "head_dim tie_word_embeddings rope_scaling torch_dtype mlp_bias"
     changes = dict.fromkeys(absent.split())
     bias = False if tied else None  # then it has one
     checkpoints.rewrite(directory, **changes, bias=bias)
   else:
-    kind, copied = "dspark", [*COPIES]
-    head = None if name == "dflash" else words[0]
-    models.save(directory, checkpoints.ours_dspark(target, head))
+    kind, copied = "dspark", COPIES
+    draft = checkpoints.ours_dspark(target, rank=0 if name == "dflash" else 4)
+    models.save(directory, draft)
   tensors = load_file(directory / "model.safetensors")
   if name == "eagle" and tied:
     del tensors["fc.bias"]
-  for copy in copied:
-    matrix = target.params.get(COPIES[copy], target.params["embedding"])
-    tensors[copy] = np.asarray(matrix)
+  for copy in copied:  # is not read: the target has the same
+    tensors[copy] = np.zeros(1, np.float32)
   save_file(tensors, directory / "model.safetensors")
   return kind, target, tensors
 
@@ -173,31 +171,6 @@ def test_an_eagle3_head_gives_what_the_published_code_gave(layout, tmp_path):
   assert np.isneginf(np.delete(ours, known, axis=1)).all()
 
 
-def test_a_residual_that_is_normed_has_no_scale(tmp_path):
-  """And is the other one where the norm changes nothing."""
-  features = np.random.default_rng(0).normal(size=(files.PAIRS, files.E))
-  features /= np.sqrt(np.mean(features**2, -1, keepdims=True))
-  features = features.astype(np.float32)
-  tokens, logits = files.given("deepspec")[1][: files.PAIRS], {}
-
-  def no_weights(tensors):
-    tensors["layers.0.hidden_norm.weight"][:] = 1
-
-  for normed in (False, True):
-    files.publish(
-      tmp_path, "deepspec", change=no_weights, norm_before_residual=normed
-    )
-    target = files.target("deepspec")
-    head = models.load(tmp_path, target=target, draft_kind="eagle3")
-    for scale in (1, 3):
-      cache = head.init_cache(1, 16)
-      found = runner(head)(tokens, np.float32(scale) * features, cache)[0]
-      logits[normed, scale] = np.asarray(found)
-  close(logits[True, 1], logits[False, 1])
-  close(logits[True, 3], logits[False, 1])
-  assert checkpoints.error(logits[False, 3], logits[False, 1]) > 0.1
-
-
 # How they are read and written.
 
 
@@ -208,7 +181,7 @@ def test_a_residual_that_is_normed_has_no_scale(tmp_path):
     ("eagle tied", {"embed_tokens.weight"}),
     ("deepspec", set()),
     ("safeailab", {"t2d"}),
-    ("dspark gated tied", {*COPIES}),
+    ("dspark tied", {*COPIES}),
     ("dflash", {*COPIES}),
   ],
 )
@@ -254,15 +227,6 @@ def test_a_vocabulary_that_is_the_targets_own(tmp_path):
   assert "place" not in head.params
 
 
-def test_copies_of_a_quantised_target_are_rounded(tmp_path):
-  kind, target, _ = publish(tmp_path, "dspark vanilla")
-  embedding = target.params["embedding"]
-  noise = np.random.default_rng(0).normal(1, 0.1, embedding.shape)
-  rounded = target.params | {"embedding": embedding * noise.astype(np.float32)}
-  rounded = dataclasses.replace(target, params=rounded)
-  models.load(tmp_path, target=rounded, draft_kind=kind)
-
-
 # What is refused.
 
 
@@ -286,13 +250,8 @@ QWEN3 = configs.to_dict(checkpoints.tiny(model_type="qwen3"))
     ("safeailab", {"target_layer_ids": [1, 5], "ttt": 3}, ["attribute ttt=3"]),
     ("safeailab", {"target_layer_ids": [1, 7]}, ["to 6"]),  # the last
     ("safeailab", {"architectures": ["Qwen3DSparkModel"]}, ["or Qwen3Eagle3"]),
-    (
-      "dspark vanilla",
-      {"markov_head_type": "lstm"},
-      ["markov_head_type='lstm': give one of 'vanilla', 'gated', 'rnn'"],
-    ),
-    ("dspark vanilla", {"mask_token_id": None}, ["mask_token_id is missing"]),
-    ("dspark rnn", {"target_layer_ids": [0, -1]}, ["of -1 (the embedding) to"]),
+    ("dspark", {"markov_head_type": "rnn"}, ["_type='rnn': give 'vanilla'"]),
+    ("dspark", {"mask_token_id": None}, ["mask_token_id is missing"]),
     (
       "dflash",
       {"model_type": "llama", "use_sliding_window": None},
@@ -313,8 +272,7 @@ def test_a_config_that_is_wrong(case, changes, words, tmp_path):
     ("eagle", {"vocab_size": 50}, "of 48 is not the target's of 50"),
     ("eagle", {"model_type": "qwen3"}, "target of model_type='qwen3' is not"),
     # It names no layers of its target.
-    ("safeailab", {"num_hidden_layers": 2}, "to 0"),
-    ("dspark vanilla", {}, "embed_tokens.weight is not that of random"),
+    ("safeailab", {"num_hidden_layers": 2}, "from -1 (the embedding) to 0"),
   ],
   ids=str,
 )
@@ -326,12 +284,11 @@ def test_another_target(case, changes, words, tmp_path):
 
 def test_few_tokens_that_are_not_named(tmp_path):
   files.publish(tmp_path, "safeailab", change=lambda x: x.pop("d2t"))
-  words = "missing: d2t, which says which 20"
-  refuse(tmp_path, "eagle3", files.target("safeailab"), words)
+  refuse(tmp_path, "eagle3", files.target("safeailab"), "missing: d2t")
 
 
 def test_a_draft_that_does_not_fit_beside_its_target(tmp_path, monkeypatch):
-  kind, target, _ = publish(tmp_path, "dspark vanilla")
+  kind, target, _ = publish(tmp_path, "dspark")
   draft = models.load(tmp_path, target=target, draft_kind=kind)
   leaves = [y for x, y in draft.params.items() if x not in decoder.OF_TARGET]
   needed = sum(x.nbytes for x in jax.tree.leaves((leaves, target.params)))
@@ -354,7 +311,7 @@ def saved(tmp_path_factory):
   models.save(folder / "independent", draft)
   models.save(folder / "eagle", checkpoints.ours_head(target))
   models.save(folder / "eagle3", checkpoints.ours_eagle3(target))
-  models.save(folder / "dspark", checkpoints.ours_dspark(target, "gated"))
+  models.save(folder / "dspark", checkpoints.ours_dspark(target))
   return folder
 
 

@@ -108,7 +108,7 @@ def files(tmp_path_factory):
   model = models.load(target)
   for name, draft in (
     ("qwen3-dspark", checkpoints.ours_dspark(model, size=7)),
-    ("qwen3-dflash", checkpoints.ours_dspark(model, head=None, size=7)),
+    ("qwen3-dflash", checkpoints.ours_dspark(model, rank=0, size=7)),
     ("qwen3-eagle3", checkpoints.ours_eagle3(model)),
   ):
     pairs[name] = target, folder / name

@@ -140,9 +140,7 @@ def make(
       size=depth,
       mask=ends[0],  # an end token: nothing is drafted after it
       rank=rank,
-      head="vanilla" if rank else None,
       confidence=rank > 0,
-      sees_token=rank > 0,
     )
     config = dataclasses.replace(config, model_type="qwen3", block=block)
     trained = _in_one_pass(key, config, copies, taken["embedding"])

@@ -30,8 +30,8 @@ class InOnePass(Drafter):
 
   A Markov head then adds a bias that depends on the node's token. The cache
   holds only tokens that the target has processed, so not the root. The rows of
-  a block follow behind, and the next catch-up overwrites them. The features of
-  a node, which its children read, are the Markov head's state and confidence.
+  a block follow behind, and the next catch-up overwrites them. The only feature
+  of a node is its confidence, if the draft predicts it.
   """
 
   @property
@@ -68,38 +68,32 @@ class InOnePass(Drafter):
       logits=logits,
       outputs=outputs,
     )
-    return self.extend(
-      params, root, self.module.state(root), length[:, None] - 1, None, cache
-    )
+    return self.extend(params, root, None, length[:, None] - 1, None, cache)
 
   def extend(
     self,
     params,
     tokens,
-    features,
+    features: jax.Array | None,
     positions,
     seen: jax.Array | None,
     cache: Cache,
   ):
-    """Adds the Markov head's bias; `features` are the states of the parents."""
-    del seen
+    """Adds the Markov head's bias to the logits of the nodes' depth."""
+    del features, seen
     assert isinstance(cache, Passed)
     depth = (positions[:, :1] - cache.length[:, None] + 1)[..., None]
     logits, outputs = (
       jnp.take_along_axis(x, depth, axis=1)
       for x in (cache.logits, cache.outputs)
     )
-    state = self.module.state(tokens)
-    above = features[..., : state.shape[-1]].astype(state.dtype)
-    bias, state, confidence = self.module.apply(
-      {"params": params}, tokens, outputs, above, method="after"
+    bias, confidence = self.module.apply(
+      {"params": params}, tokens, outputs, method="after"
     )
+    features = jnp.zeros((*tokens.shape, 0))
     if confidence is not None:
-      # The confidence is not rounded to a narrower type.
-      state = jnp.concatenate(
-        [state.astype(confidence.dtype), confidence[..., None]], axis=-1
-      )
-    return logits + bias, state, cache
+      features = confidence[..., None]
+    return logits + bias, features, cache
 
   def confidence(self, features) -> jax.Array | None:
     """Returns the output of the confidence head, if the draft has one."""

@@ -8,7 +8,7 @@ in the draft, so verification stays exact.
 """
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import jax
 import numpy as np
@@ -20,7 +20,7 @@ from tv_jax.models.decoder import INPUT, OF_TARGET
 from tv_jax.models.layout import StoredTensor
 from tv_jax.models.model import Model
 
-OFFSETS, FLAGS = "d2t", "t2d"
+OFFSETS = "d2t"
 
 
 def check_vocabularies(target: Config, draft: Config) -> None:
@@ -73,42 +73,30 @@ def fitted(config: Config, target: Config, where) -> Config:
   )
 
 
-def check_layers(
-  layers: Sequence[int], target: Config, where, *, least: int
-) -> None:
+def check_layers(layers: Sequence[int], target: Config, where) -> None:
   """Raises ValueError if a draft cannot read these target layers."""
   # Published drafts were not trained on the output of the last layer.
   last = target.num_hidden_layers - 2
-  ordered = [*layers] == sorted({*layers}) and len(layers) >= least
-  if not ordered or layers[-1] > last:
+  if not INPUT <= min(layers) <= max(layers) <= last:
     raise ValueError(
-      f"{where}: target_layer_ids={[*layers]}: give {least} or more layers of"
-      f" the target, in order, of {INPUT} (the embedding) to {last}"
+      f"{where}: target_layer_ids={[*layers]}: give layers of the target, from"
+      f" {INPUT} (the embedding) to {last}"
     )
 
 
-def known_tokens(
-  tensors: dict[str, StoredTensor], config: Config
-) -> tuple[np.ndarray | None, list[str]]:
-  """Takes the tokens that a draft knows out of a checkpoint's tensors.
+def offset_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+  """Returns the shape of the tensor that lists a draft's tokens, if not all."""
+  U = config.draft_vocab_size
+  return {} if U is None else {OFFSETS: (U,)}
 
-  Returns:
-    The target's ids of these tokens [U], or None if the draft knows all; and a
-    list of faults.
-  """
-  offsets = tensors.pop(OFFSETS, None)
-  tensors.pop(FLAGS, None)  # the offsets say the same
-  U, V = config.draft_vocab_size, config.vocab_size
-  if U is None:  # published heads that know all tokens store zeros
-    return None, []
-  if offsets is None:
-    return None, [f"missing: {OFFSETS}, which says which {U} tokens it knows"]
-  size = offsets.shape[0]
-  tokens = offsets.rows(0, size) + np.arange(size)
-  if len({*tokens}) != U or not {*tokens} <= {*range(V)}:
-    wrong = f"{OFFSETS} does not name {U} different tokens of the target's {V}"
-    return None, [wrong]
-  return tokens, []
+
+def known_tokens(
+  tensors: Mapping[str, StoredTensor], config: Config
+) -> np.ndarray | None:
+  """Returns the target's ids [U] of a draft's tokens; None if it knows all."""
+  if (U := config.draft_vocab_size) is None:
+    return None
+  return tensors[OFFSETS].rows(0, U) + np.arange(U)
 
 
 def params(

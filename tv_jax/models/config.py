@@ -79,9 +79,7 @@ class Block:
   size: int  # K, rows of a block: the most levels that the draft can draft
   mask: int  # the token that stands for each unknown token
   rank: int  # M, rank of the Markov head; 0: no Markov head
-  head: str | None  # kind of the Markov head
   confidence: bool  # whether there is a confidence head
-  sees_token: bool  # whether the confidence head also reads the token
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -110,7 +108,6 @@ class Config:
   # For a draft: the target's layers that the draft reads (`Decoder.outputs`).
   # If empty, the draft reads the output of the target's final norm.
   target_layers: tuple[int, ...] = ()
-  norm_before_residual: bool = False  # for an EAGLE-3 head: see eagle3.py
   block: Block | None = None
 
   @property
@@ -233,8 +230,7 @@ def _foreign(raw, family, draft):
 def to_dict(config: Config) -> dict:
   """Returns the contents of a config.json for any version of transformers."""
   family, raw = FAMILIES[config.model_type], dataclasses.asdict(config)
-  for name in ("target_layers", "norm_before_residual", "block"):
-    del raw[name]
+  del raw["target_layers"], raw["block"]
   for name in ("draft_vocab_size", "shares_embedding"):
     if not raw[name]:
       del raw[name]

@@ -10,7 +10,6 @@ the token at depth k. DFlash has no Markov head.
 Letters as in decoder.py, and M rank of the Markov head, K rows of a block.
 """
 
-import functools
 from collections.abc import Collection
 
 import jax
@@ -24,8 +23,6 @@ from tv_jax.models import config as configs
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Block, Config
 from tv_jax.models.model import Model
-
-HEADS = ("vanilla", "gated", "rnn")
 
 
 def block_of(config: Config) -> Block:
@@ -90,7 +87,7 @@ class DSpark(nn.Module):
       outputs = decoder.RMSNorm(config, name="norm")(x)
       logits = decoder.unembed(self, table, outputs)
     if self.is_initializing():
-      self.markov(tokens, outputs, self.state(tokens))
+      self.markov(tokens, outputs)
     return logits, outputs, cache
 
   def example(self) -> tuple:
@@ -99,19 +96,13 @@ class DSpark(nn.Module):
     width = len(config.target_layers) * config.hidden_size
     return decoder.example(config, width, places=2)
 
-  def after(self, tokens: jax.Array, outputs: jax.Array, state: jax.Array):
-    """Runs the Markov head on tokens of one depth; see `Markov`."""
-    bias, state, sure = self.markov(tokens, outputs, state)
+  def after(self, tokens: jax.Array, outputs: jax.Array):
+    """Runs the Markov head on tokens of the same depth; see `Markov`."""
+    bias, confidence = self.markov(tokens, outputs)
     if self.config.draft_vocab_size and block_of(self.config).rank:
       place = self.get_variable("params", "place")
       bias = decoder.spread(bias, place, 0.0)
-    return bias, state, sure
-
-  def state(self, tokens: jax.Array) -> jax.Array:
-    """Returns the Markov head's initial state [B, n, ..] at roots [B, n]."""
-    block = block_of(self.config)
-    width = block.rank if block.head == "rnn" else 0
-    return jnp.zeros((*tokens.shape, width), self.config.dtype)
+    return bias, confidence
 
   @property
   def draft_config(self) -> dict:
@@ -127,9 +118,9 @@ class DSpark(nn.Module):
       "tie_word_embeddings": False,
     }
     if block.rank:
-      raw["markov_head_type"] = block.head
+      raw["markov_head_type"] = "vanilla"
     if block.confidence:
-      raw["confidence_head_with_markov"] = block.sees_token
+      raw["confidence_head_with_markov"] = True
     return raw
 
 
@@ -140,70 +131,37 @@ class Markov(nn.Module):
   mesh: Mesh | None = None
 
   @nn.compact
-  def __call__(self, tokens, outputs, state):
+  def __call__(self, tokens, outputs):
     """Computes the logits' bias after given tokens, and the confidence.
 
     Args:
-      tokens: [B, n] int32, all at one depth.
+      tokens: [B, n] int32, all at the same depth.
       outputs: [B, 1, E] or [B, n, E] The draft's outputs at that depth.
-      state: [B, n, M] The parents' state for an "rnn" head; else [B, n, 0].
 
     Returns:
-      The bias on the next token's logits [B, n, U], float32; the tokens' state;
-      and the predicted probability that the next token will be accepted, [B, n]
-      float32, or None without a confidence head.
+      The bias on the next token's logits [B, n, U], float32; and the predicted
+      probability that the next token will be accepted, [B, n] float32, or None
+      without a confidence head.
     """
     config, block = self.config, block_of(self.config)
     dtype = jnp.dtype(config.dtype)
     B, n = tokens.shape
+    if not block.rank:
+      return jnp.zeros((B, n, 1)), None
+    V, U, M = config.vocab_size, config.draft_vocab_size, block.rank
+    kernel = decoder.weights("vocab", None)
+    before = self.param("before", kernel, (V, M), dtype)
+    known = sharding.rows(before, tokens, self.mesh)
+    kernel = decoder.weights(None if U else "vocab", None)
+    after = self.param("next", kernel, (U or V, M), dtype)
+    bias = products.logits(known, after, self.mesh)
+    bias = sharding.replicate(bias, self.mesh)
+    if not block.confidence:
+      return bias, None
     outputs = jnp.broadcast_to(outputs, (B, n, outputs.shape[-1]))
-    bias, known = jnp.zeros((B, n, 1)), None
-    if M := block.rank:
-      V, U = config.vocab_size, config.draft_vocab_size
-      kernel = decoder.weights("vocab", None)
-      before = self.param("before", kernel, (V, M), dtype)
-      known = latent = sharding.rows(before, tokens, self.mesh)
-      if block.head == "gated":
-        gate = self._affine("gate", M, outputs, known)
-        latent = nn.sigmoid(gate) * known
-      elif block.head == "rnn":
-        joint = self._affine("joint", 3 * M, state, known, outputs)
-        gate, new, latent = jnp.split(joint, 3, axis=-1)
-        gate = nn.sigmoid(gate)
-        state = gate * state + (1 - gate) * jnp.tanh(new)
-        latent = jnp.tanh(latent)
-      kernel = decoder.weights(None if U else "vocab", None)
-      after = self.param("next", kernel, (U or V, M), dtype)
-      bias = products.logits(latent, after, self.mesh)
-      bias = sharding.replicate(bias, self.mesh)
-    sure = None
-    if block.confidence:
-      read = [outputs, known] if block.sees_token else [outputs]
-      sure = self._affine("sure", 1, *read)[..., 0].astype(jnp.float32)
-      sure = nn.sigmoid(sure)
-    return bias, state, sure
-
-  def _affine(self, name: str, features: int, *inputs):
-    """Returns an affine function of the concatenated inputs."""
-    x = jnp.concatenate(inputs, axis=-1)
-    dense = functools.partial(decoder.Dense, self.config, self.mesh)
-    return dense(features, (None, None), bias=True, name=name)(x)
-
-
-def _fields(values: dict) -> dict:
-  """Returns the fields of `Config` for these attributes."""
-  sure, rank = values["enable_confidence_head"], values["markov_rank"]
-  return {
-    "target_layers": values["target_layer_ids"],
-    "block": Block(
-      size=values["block_size"],
-      mask=values["mask_token_id"],
-      rank=rank,
-      head=values.get("markov_head_type") if rank else None,
-      confidence=sure,
-      sees_token=sure and values.get("confidence_head_with_markov", True),
-    ),
-  }
+    x = jnp.concatenate([outputs, known], axis=-1)
+    dense = decoder.Dense(config, self.mesh, 1, (None, None), True, name="sure")
+    return bias, nn.sigmoid(dense(x)[..., 0].astype(jnp.float32))
 
 
 FORMAT = configs.DraftFormat(
@@ -217,12 +175,21 @@ FORMAT = configs.DraftFormat(
     "target_layer_ids": checks.list_of(checks.integer(decoder.INPUT)),
   },
   optional={
-    "confidence_head_with_markov": checks.boolean,
-    "markov_head_type": checks.one_of(HEADS),
+    # No published draft has another head.
+    "confidence_head_with_markov": checks.one_of([True]),
+    "markov_head_type": checks.one_of(["vanilla"]),
     "tie_word_embeddings": checks.one_of([False]),
   },
   families=("qwen3",),
-  fields=_fields,
+  fields=lambda values: {
+    "target_layers": values["target_layer_ids"],
+    "block": Block(
+      size=values["block_size"],
+      mask=values["mask_token_id"],
+      rank=values["markov_rank"],
+      confidence=values["enable_confidence_head"],
+    ),
+  },
 )
 
 
@@ -232,5 +199,5 @@ def from_config(
   """Makes the module of a checkpoint's draft; see `eagle.from_config`."""
   del names
   config = borrowed.read_config(raw, where, target, FORMAT)
-  borrowed.check_layers(config.target_layers, target.config, where, least=1)
+  borrowed.check_layers(config.target_layers, target.config, where)
   return DSpark(config, target.mesh)

@@ -46,16 +46,12 @@ FORMAT = configs.DraftFormat(
   ),
   optional={
     "target_layer_ids": checks.list_of(checks.integer(decoder.INPUT)),
-    "norm_before_residual": checks.boolean,
     "num_hidden_layers": _ONE,
     "draft_num_hidden_layers": _ONE,
     "tie_word_embeddings": checks.one_of([False]),
   },
   families=LAYOUTS,
-  fields=lambda values: {
-    "target_layers": values.get("target_layer_ids", ()),
-    "norm_before_residual": values.get("norm_before_residual", False),
-  },
+  fields=lambda values: {"target_layers": values.get("target_layer_ids", ())},
 )
 
 
@@ -96,8 +92,6 @@ class Eagle3(nn.Module):
       token = decoder.RMSNorm(config, name="token_norm")(token)
       normed = decoder.RMSNorm(config, name="feature_norm")(x)
       both = jnp.concatenate([token, normed], axis=-1)
-      if config.norm_before_residual:
-        x = normed
     (x,), cache = decoder.layers(
       self, x, positions, mask, cache, both, name="layer", attention_norm=False
     )
@@ -129,8 +123,6 @@ class Eagle3(nn.Module):
     """Returns the attributes of config.json that only a head has."""
     config = self.config
     raw: dict = {"target_layer_ids": [*config.target_layers]}
-    if config.norm_before_residual:
-      raw["norm_before_residual"] = True
     if config.model_type == "qwen3":
       raw["architectures"] = [FORMAT.architectures[0]]
     return raw
@@ -144,7 +136,7 @@ def from_config(
   L = target.config.num_hidden_layers
   # The default is SafeAILab's.
   layers = config.target_layers or (1, L // 2 - 1, L - 4)
-  borrowed.check_layers(layers, target.config, where, least=2)
+  borrowed.check_layers(layers, target.config, where)
   few = config.draft_vocab_size != config.vocab_size
   config = dataclasses.replace(
     config,

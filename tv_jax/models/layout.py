@@ -20,8 +20,13 @@ Path = tuple[str, ...]
 EMBEDDING = "model.embed_tokens.weight"
 UNEMBEDDING = "lm_head.weight"  # absent if tied to the embedding
 
-# Old conversions stored these frequencies, which rope.py computes.
-IGNORED = re.compile(r"(model\.)?layers\.\d+\.self_attn\.rotary_emb\.inv_freq")
+# Tensors that are read only if a parameter needs them. Some checkpoints store
+# the frequencies that rope.py computes; the target's or tied embeddings again;
+# and the known tokens of a draft that knows all, or in a second form.
+IGNORED = re.compile(
+  r"(model\.)?layers\.\d+\.self_attn\.rotary_emb\.inv_freq"
+  r"|embed_tokens\.weight|lm_head\.weight|d2t|t2d"
+)
 
 # A layer's tensors, without the layout's prefix.
 _LAYER = {
@@ -46,14 +51,12 @@ class Layout:
     layer: Prefix of a layer's tensors, with {} for the layer's number.
     tensors: Names of all other tensors, by parameter.
     mark: A tensor that no earlier layout in `LAYOUTS` has.
-    copies: Tensors that may hold copies of the target's parameters.
   """
 
   draft_kind: str
   layer: str
   tensors: Mapping[str, str]
   mark: str = ""
-  copies: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
   def name(self, path: Path) -> str:
     """Returns the name of a parameter's tensor, with {} if it has several."""
@@ -77,7 +80,6 @@ EAGLE = Layout(
   "layers.0.",
   {"fc/kernel": "fc.weight", "fc/bias": "fc.bias"},
   mark="fc.weight",
-  copies={"embedding": "embed_tokens.weight"},
 )
 
 
@@ -108,22 +110,17 @@ DSPARK = Layout(
     "norm/scale": "norm.weight",
     "markov/before": "markov_head.markov_w1.weight",
     "markov/next": "markov_head.markov_w2.weight",
-    "markov/gate/kernel": "markov_head.gate_proj.weight",
-    "markov/gate/bias": "markov_head.gate_proj.bias",
-    "markov/joint/kernel": "markov_head.joint_proj.weight",
-    "markov/joint/bias": "markov_head.joint_proj.bias",
     "markov/sure/kernel": "confidence_head.proj.weight",
     "markov/sure/bias": "confidence_head.proj.bias",
   },
   mark="hidden_norm.weight",
-  copies={"embedding": "embed_tokens.weight", "unembedding": UNEMBEDDING},
 )
 LAYOUTS = (DSPARK, DEEPSPEC_EAGLE3, SAFEAI_EAGLE3, EAGLE)
 
 
-def of(names: Collection[str]) -> Layout:
-  """Returns the layout of a checkpoint with these tensors."""
-  return next((x for x in LAYOUTS if x.mark in names), MODEL)
+def draft_kind(names: Collection[str]) -> str:
+  """Returns the kind of draft that a checkpoint with these tensors is."""
+  return next((x for x in LAYOUTS if x.mark in names), MODEL).draft_kind
 
 
 class StoredTensor(NamedTuple):

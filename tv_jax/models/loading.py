@@ -27,15 +27,13 @@ from tv_jax.models import (
   storage,
 )
 from tv_jax.models import config as configs
-from tv_jax.models.layout import IGNORED, Layout, Path, StoredTensor, Weight
+from tv_jax.models.config import Config
+from tv_jax.models.layout import Path, StoredTensor, Weight
 from tv_jax.models.model import Model, stored
 
 # Dtypes that can be loaded, by safetensors' names. Weights of other dtypes are
 # quantised: they mean nothing without scales that are stored elsewhere.
 _FLOATS = ("F64", "F32", "BF16", "F16")
-# Largest relative distance of a copy of the target's weights, which may be
-# rounded to four bits or fewer. Another model's weights are at more than 1.
-_ROUNDED = 0.3
 _ALIGNMENT = 64  # bytes
 _PIECE = 1 << 17  # weights: these and their converted copies stay in cache
 # By kind of draft: the name in error messages, and the module's constructor.
@@ -48,9 +46,7 @@ _DRAFTS = {
 
 class _Checkpoint(NamedTuple):
   source: str  # a directory, or repository@commit
-  directory: pathlib.Path
   tensors: dict[str, StoredTensor]
-  layout: Layout
   config: dict  # contents of config.json
   config_path: pathlib.Path
 
@@ -114,12 +110,11 @@ def _open(path_or_repo, revision: str | None, draft_kind: str) -> _Checkpoint:
   """Opens a checkpoint; refuses another kind of draft."""
   directory = storage.resolve(path_or_repo, revision)
   tensors = storage.contents(directory, path_or_repo)
-  names = layout.of(tensors)
-  if names.draft_kind != draft_kind:
-    name = _DRAFTS.get(names.draft_kind, ["a model of its own"])[0]
+  kind = layout.draft_kind(tensors)
+  if kind != draft_kind:
+    name = _DRAFTS.get(kind, ["a model of its own"])[0]
     raise ValueError(
-      f"{directory} is {name}: give it as the draft, with"
-      f' draft_kind="{names.draft_kind}"'
+      f'{directory} is {name}: give it as the draft, with draft_kind="{kind}"'
     )
   if gguf.is_file(directory):
     path, config = directory, gguf.read_config(directory)
@@ -129,9 +124,7 @@ def _open(path_or_repo, revision: str | None, draft_kind: str) -> _Checkpoint:
   is_here = pathlib.Path(os.path.expanduser(path_or_repo)) == directory
   return _Checkpoint(
     source=str(directory) if is_here else f"{path_or_repo}@{directory.name}",
-    directory=directory,
     tensors=tensors,
-    layout=names,
     config=config,
     config_path=path,
   )
@@ -141,51 +134,40 @@ def _load(files: _Checkpoint, module: Any, target: Model | None) -> Model:
   """Reads a module's parameters, except those taken from the target."""
   config = module.config
   sharding.check(config, module.mesh)
-  known, faults = borrowed.known_tokens(files.tensors, config)
-  weights = weights_of(module, files.layout)
-  copies, tolerance = files.layout.copies, _ROUNDED
-  if config.tie_word_embeddings and not module.of_target:
-    copies, tolerance = {"embedding": layout.UNEMBEDDING}, 0
-  _check(files, weights, faults, [*copies.values()])
-  _check_memory(files.source, weights, module.config.dtype, target)
-  params = originals = _read(files.tensors, weights, module)
-  whose = "its embedding, which config.json says"
+  weights = stored_weights(module)
+  _check(files, weights, config)
+  _check_memory(files.source, weights, config.dtype, target)
+  params = _read(files.tensors, weights, module)
   if module.of_target:
     assert target is not None
-    params = params | borrowed.params(target, known, params)
-    originals, whose = target.params, f"that of {target.source}"
-  for name, copy in copies.items():
-    matrix = originals.get(name, originals["embedding"])
-    if copy in files.tensors and not _is_copy(
-      files.tensors[copy], matrix, tolerance
-    ):
-      raise ValueError(f"{files.source}: {copy} is not {whose}")
+    known = borrowed.known_tokens(files.tensors, config)
+    params |= borrowed.params(target, known, params)
   return Model(module=module, params=params, source=files.source)
 
 
-def weights_of(module: Any, names: Layout | None = None) -> dict[Path, Weight]:
-  """Returns the parameters in a checkpoint of a module."""
+def stored_weights(module: Any) -> dict[Path, Weight]:
+  """Returns the parameters that a module's checkpoint holds."""
   return {
-    path: Weight.of(names or module.layout, path, box, module.config)
+    path: Weight.of(module.layout, path, box, module.config)
     for path, box in stored(module).items()
   }
 
 
 def _check(
-  files: _Checkpoint, weights: Mapping[Path, Weight], faults, copies
+  files: _Checkpoint, weights: Mapping[Path, Weight], config: Config
 ) -> None:
   """Raises ValueError for missing, unknown and malformed tensors."""
   tensors = files.tensors
-  wanted = {
+  floats = {
     x: y for weight in weights.values() for x, y in weight.shapes.items()
   }
+  wanted = floats | borrowed.offset_shapes(config)
   faults = [
-    faults,
     [f"missing: {name}" for name in wanted if name not in tensors],
     [
       f"unknown: {name}"
       for name in tensors
-      if not (name in wanted or name in copies or IGNORED.fullmatch(name))
+      if name not in wanted and not layout.IGNORED.fullmatch(name)
     ],
     [
       f"wrong shape: {name} is {list(tensors[name].shape)}, not {list(shape)}"
@@ -194,14 +176,14 @@ def _check(
     ],
     [
       f"no floating-point weights: {name} is {tensors[name].dtype} (quantised"
-      " ones are not supported)"
-      for name in (*wanted, *copies)
+      " weights are not supported)"
+      for name in floats
       if name in tensors and tensors[name].dtype not in _FLOATS
     ],
   ]
   if any(faults):
     raise ValueError(
-      f"{files.directory} does not hold what its configuration says: "
+      f"{files.source} does not hold what its configuration says: "
       + "; ".join(listed(kind, "; ") for kind in faults if kind)
     )
 
@@ -306,20 +288,6 @@ def _fill(
   place[...] = value.reshape(place.shape)
 
 
-def _is_copy(copy: StoredTensor, matrix: jax.Array, tolerance: float) -> bool:
-  """Returns whether a matrix copies a parameter, judged by 4096 of its rows."""
-  if copy.shape != matrix.shape:
-    return False
-  V, distance, size = len(matrix), 0.0, 0.0
-  for start in range(0, V, max(256, V // 16)):
-    stop = min(start + 256, V)
-    ours = np.asarray(matrix[start:stop]).astype(np.float32)
-    theirs = copy.rows(start, stop).astype(matrix.dtype).astype(np.float32)
-    distance += np.sum((theirs - ours) ** 2)
-    size += np.sum(ours**2)
-  return bool(distance <= tolerance**2 * size)
-
-
 def save(directory, model: Model) -> None:
   """Writes a model or a draft in Hugging Face's layout.
 
@@ -328,7 +296,7 @@ def save(directory, model: Model) -> None:
   """
   module, values = model.module, flatten_dict(model.params)
   tensors = borrowed.offsets(module.config, model.params)
-  for path, weight in weights_of(module).items():
+  for path, weight in stored_weights(module).items():
     tensors |= weight.split(np.asarray(values[path]))
   config = configs.to_dict(module.config) | module.draft_config
   storage.write(directory, tensors, config)

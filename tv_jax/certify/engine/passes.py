@@ -148,11 +148,10 @@ def in_one_pass(module, params, tokens, read, roots, D: int) -> Iterator[Level]:
   def markov(module, *inputs):
     return module.markov(*inputs)
 
-  state = module.state(roots)
   for level in range(D):
     x, before = outputs[:, :, level], at(tokens, roots + level)
-    bias, state, confidence = module.apply(
-      {"params": params}, before, x, state, method=markov
+    bias, confidence = module.apply(
+      {"params": params}, before, x, method=markov
     )
     yield Level(logits(params, x) + bias, confidence)
 

@@ -48,10 +48,7 @@ TARGET = Config(
   eos_token_id=(),
   pad_token_id=None,
 )
-# The DSpark head that reads the most: a node's token and all its ancestors.
-_BLOCK = Block(
-  size=3, mask=0, rank=4, head="rnn", confidence=True, sees_token=True
-)
+_BLOCK = Block(size=3, mask=0, rank=4, confidence=True)
 
 
 class EngineCase(NamedTuple):
