@@ -25,7 +25,6 @@ def generate(kind, prompts=PROMPTS, **options):
     [
       ("dspark", "branching:3,2,1,1", "traversal", 0),
       ("dspark", "adaptive:2,3,2,1", "traversal", 0.5),
-      ("dspark", "chain:4", "block", 0),
       ("dflash", "kary:2x3", "traversal", 0),
     ]
   ),

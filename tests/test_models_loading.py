@@ -136,7 +136,7 @@ class TestGood:
   [
     ("num_key_value_heads", 0, "num_key_value_heads=0: give an integer"),
     ("rms_norm_eps", None, "rms_norm_eps is missing"),
-    ("hidden_size", -1, "hidden_size=-1: give an integer from 1"),
+    ("hidden_size", -1, "hidden_size=-1: give an integer of at"),
     ("rope_scaling", {"type": "yarn"}, "'yarn' is not supported"),
     ("rope_scaling", {"rope_type": "llama3"}, "needs ['factor', 'high_freq"),
     ("model_type", "gemma", "model_type='gemma' is not supported"),
@@ -167,16 +167,16 @@ def test_all_that_is_wrong_with_the_tensors_at_once(saved):
   )
 
 
-def test_weights_of_a_wrong_shape(saved):
+def test_a_damaged_file(saved):
   whole = (saved / SINGLE).read_bytes()
   for content in (b"<html>", whole[:200], whole[:-64]):
     (saved / SINGLE).write_bytes(content)
     refused(saved, "is truncated or is not what", "download it again")
 
 
-def test_weights_that_are_no_floats(saved):
+def test_quantised_weights(saved):
   edit(saved, lambda t: t.update({WEIGHT: np.zeros(t[WEIGHT].shape, "int8")}))
-  refused(saved, WEIGHT, "quantised ones are not supported")
+  refused(saved, WEIGHT, "quantised weights are not supported")
 
 
 @pytest.mark.parametrize(

@@ -122,19 +122,3 @@ def test_frequencies_to_the_last_bit(theta, channels, scaling):
     ours.rope_theta, ours.head_dim, ours.rope_scaling
   )
   assert np.array_equal(frequency, expected)
-
-
-@pytest.mark.parametrize("family", ["llama3", "qwen3"])
-def test_shards_and_the_older_spelling_of_rope(pairs, family, tmp_path):
-  _, tokens, exact = pairs(family)
-  theirs = checkpoints.hugging_face(family)
-  theirs.save_pretrained(tmp_path, max_shard_size="60KB")
-  assert len(list(tmp_path.glob("*.safetensors"))) > 2
-  changed = checkpoints.FAMILIES[family].get("rope_parameters")
-  scaling = dict(changed or checkpoints.ROPE["default"])
-  theta = scaling.pop("rope_theta")
-  checkpoints.rewrite(
-    tmp_path, rope_parameters=None, rope_theta=theta, rope_scaling=scaling
-  )
-  ours = models.load(tmp_path).logits(tokens)
-  assert checkpoints.error(ours, exact) <= TOLERANCE

@@ -110,60 +110,72 @@ def distill(
   writing = writing or Writing()
   folder, out = pathlib.Path(data_folder), pathlib.Path(out)
   _check(settings, writing, pair.target)
-  about = _about(pair, settings, writing, text)
+  # Everything that determines the draft.
+  about = {
+    "target": reading.name_of(pair.target.source),
+    "training": dataclasses.asdict(settings),
+    "writing": dataclasses.asdict(writing),
+  }
+  if text is not None:
+    digest = hashlib.sha256(repr([*text]).encode()).hexdigest()[:16]
+    about["writing"] = {"temperature": writing.temperature, "text": digest}
   out.mkdir(parents=True, exist_ok=True)
   if any(out.iterdir()) and not (out / ABOUT).exists():
     raise ValueError(f"{out} holds something else: give another --out")
   texts.check_same(out / ABOUT, about, "--out")
+
   if text is None:
     text = texts.write(
       pair, folder, writing, prompts, batch_size=batch_size, progress=progress
     )
   text = data.usable(text, pair.target.config.vocab_size)
   held, kept = _split(text, settings)
+  kept_text = [text[i] for i in kept]
   layers = drafts.read_by(settings.draft_kind, pair.target.config)
   corpus = data.read(pair, text, folder, writing.temperature, layers, progress)
+
   first_key, step_key = jax.random.split(jax.random.key(settings.seed))
   draft = drafts.make(
     settings.draft_kind,
     pair.target,
     first_key,
     settings.layers,
-    frequent([text[i] for i in kept], settings.vocabulary, pair.target.config),
+    frequent(kept_text, settings.vocabulary, pair.target.config),
     settings.depth,
     settings.rank,
   )
   score = functools.partial(
     _score, pair, settings, draft, held, writing.temperature
   )
-  shape = Shape.of([text[i] for i in kept], settings.depth)
+  shape = Shape.of(kept_text, settings.depth)
   roots = settings.roots or (ROOTS if settings.draft_kind == "dspark" else 0)
+  steps = settings.steps
   digest = hashlib.sha256(disk.to_bytes(about)).hexdigest()[:8]
   path = folder / f"{out.name}-{digest}.npz"
   with contextlib.ExitStack() as resources:
     remedy = "wait for it, or give --out another name"
     disk.lock(folder, resources, f"{path.stem}.lock", remedy)
-    draft = draft._replace(
-      trained=training.train(
-        functools.partial(
-          learning.loss, draft.module, shape, roots, writing.temperature
-        ),
-        draft.trained,
-        step_key,
-        functools.partial(
-          data.step_rows, corpus, kept, settings.rows, settings.seed, shape.T
-        ),
-        _rate(settings),
-        settings.steps,
-        path,
-        frozen=(_unembedding(pair.target, draft), draft.borrowed),
-        save_every=SAVE,
-        after_step=_reporter(score, progress),
-      )
+    trained = training.train(
+      functools.partial(
+        learning.loss, draft.module, shape, roots, writing.temperature
+      ),
+      draft.trained,
+      step_key,
+      functools.partial(
+        data.step_rows, corpus, kept, settings.rows, settings.seed, shape.T
+      ),
+      # The rate decays in the last 60 % of the steps.
+      training.schedule(
+        steps, steps * 6 // 10, settings.rate, max(1, min(50, steps // 10))
+      ),
+      steps,
+      path,
+      frozen=(_unembedding(pair.target, draft), draft.borrowed),
+      save_every=SAVE,
+      after_step=_reporter(score, progress),
     )
-  scores = score(draft.trained)
-  drafts.save(out, draft)
-  disk.write_atomic(out / "README.md", _card(about, scores))
+  scores = score(trained)
+  drafts.save(out, draft._replace(trained=trained))
   return scores
 
 
@@ -177,19 +189,6 @@ def _check(settings: Training, writing: Writing, target: Model) -> None:
   drafts.check(settings.draft_kind, target, settings.layers)
 
 
-def _about(pair: Pair, settings: Training, writing: Writing, text) -> dict:
-  """Returns everything that determines a draft, as JSON."""
-  about = {
-    "target": reading.name_of(pair.target.source),
-    "training": dataclasses.asdict(settings),
-    "writing": dataclasses.asdict(writing),
-  }
-  if text is not None:
-    digest = hashlib.sha256(repr([*text]).encode()).hexdigest()[:16]
-    about["writing"] = {"temperature": writing.temperature, "text": digest}
-  return about
-
-
 def _unembedding(target: Model, draft: Trainee) -> jax.Array:
   """Returns the target's unembedding [U, E] of the tokens the draft knows."""
   known = Known.of(draft.params, draft.module.config)
@@ -197,13 +196,6 @@ def _unembedding(target: Model, draft: Trainee) -> jax.Array:
   if known.tokens is not None:
     unembedding = unembedding[known.tokens]
   return unembedding.astype("float32")
-
-
-def _rate(settings: Training):
-  """Returns the learning rate: it decays in the last 60 % of the steps."""
-  steps = settings.steps
-  warmup = max(1, min(50, steps // 10))
-  return training.schedule(steps, steps * 6 // 10, settings.rate, warmup)
 
 
 def _score(
@@ -243,23 +235,6 @@ def _reporter(score, progress: Progress):
     progress(f"training, loss {loss:.3f}{held_out}", number, total)
 
   return report
-
-
-def _card(about: dict, scores: Scores) -> str:
-  """Returns the README of a draft."""
-  draft_kind = about["training"]["draft_kind"]
-  return f"""# A draft for {about["target"]}
-
-Made by `python -m tv_jax.distill`; {ABOUT} says how. `tv_jax.load` takes it as
-the draft, with `draft_kind="{draft_kind}"`.
-
-Expected acceptance lengths of chains on conversations that it was not trained
-on ({scores.tokens} tokens):
-
-```
-{scores}
-```
-"""
 
 
 def frequent(text, count: int, config) -> np.ndarray | None:

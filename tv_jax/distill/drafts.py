@@ -154,8 +154,7 @@ def _head(key, config: Config, layer: dict) -> dict:
   Its layer is the target's, with output projections of 0.
   """
   E = config.hidden_size
-  rest = _normed(layer)
-  del rest["attention_norm"]
+  rest = _without_norm(layer)
   for name in ("out", "down"):
     rest[name] = jax.tree.map(jnp.zeros_like, layer[name])
   noise = 0.02 * jax.random.normal(key, (E, 2 * E))
@@ -165,8 +164,7 @@ def _head(key, config: Config, layer: dict) -> dict:
 
 def _head3(key, config: Config, layer: dict) -> dict:
   """Makes the parameters of an EAGLE-3 head that at first ignores the token."""
-  rest = _normed(layer)
-  del rest["attention_norm"]
+  rest = _without_norm(layer)
   kernel = rest["qkv"]["kernel"]
   both = jnp.concatenate([jnp.zeros_like(kernel), kernel], axis=1)
   ones = {"scale": jnp.ones(config.hidden_size)}
@@ -188,10 +186,12 @@ def _in_one_pass(key, config: Config, layers: list, embedding) -> dict:
   keys = jax.random.split(key, 2)
   trained: dict = {
     "fc": _passing(keys[0], config),
-    "beside_norm": {"scale": jnp.ones(E)},
+    "context_norm": {"scale": jnp.ones(E)},
   }
   for i, layer in enumerate(layers):
-    trained[f"layers_{i}"] = _heads_normed(_normed(layer), config)
+    trained[f"layers_{i}"] = _heads_normed(_without_norm(layer), config) | {
+      "attention_norm": {"scale": jnp.ones(E)}
+    }
   M = block.rank
   if M:
     before = embedding @ jax.random.normal(keys[1], (E, M))
@@ -212,17 +212,12 @@ def _passing(key, config: Config) -> dict:
   return {"kernel": noise.at[:, J - E :].add(jnp.eye(E))}
 
 
-def _normed(layer: dict) -> dict:
-  """Moves the scale of a layer's attention norm into the next kernel.
-
-  The input of a draft's layer is normed without a scale.
-  """
-  scale = layer["attention_norm"]["scale"]
+def _without_norm(layer: dict) -> dict:
+  """Moves the scale of a layer's attention norm to the kernel after it."""
+  layer = dict(layer)
+  scale = layer.pop("attention_norm")["scale"]
   kernel = layer["qkv"]["kernel"] * scale[None]
-  return layer | {
-    "qkv": layer["qkv"] | {"kernel": kernel},
-    "attention_norm": {"scale": jnp.ones_like(scale)},
-  }
+  return layer | {"qkv": layer["qkv"] | {"kernel": kernel}}
 
 
 def _heads_normed(layer: dict, config: Config) -> dict:
@@ -246,23 +241,11 @@ def _heads_normed(layer: dict, config: Config) -> dict:
 
 
 def save(directory, draft: Trainee) -> None:
-  """Saves a draft as a checkpoint for `tv_jax.load`."""
-  module = draft.module
-  kept = {"place"}
-  if isinstance(
-    module, eagle3.Eagle3
-  ):  # its unembedding differs from the target's
-    kept |= {*decoder.OF_TARGET}
-  taken = {name: x for name, x in draft.borrowed.items() if name in kept}
-  params = jax.tree.map(
-    lambda x: np.asarray(x, None if x.dtype == jnp.int32 else "float16"),
-    draft.trained | taken,
-  )
-  module = module.clone(
-    config=dataclasses.replace(module.config, dtype="float16")
-  )
+  """Saves a draft as a checkpoint in float16, for `tv_jax.load`."""
+  config = dataclasses.replace(draft.module.config, dtype="float16")
+  module = draft.module.clone(config=config)
   models.save(
-    directory, Model(module=module, params=params, source=str(directory))
+    directory, Model(module=module, params=draft.params, source=str(directory))
   )
 
 

@@ -188,13 +188,13 @@ def summary(chances: Sequence[np.ndarray]) -> Scores:
     parts = [
       _length([x[i, :, :depth] for x in chances]) for i in range(len(RULES))
     ]
-    for rule, (mean, influence, begun) in zip(RULES, parts, strict=True):
-      lengths[rule].append(_estimate(mean, influence))
+    for rule, (values, begun) in zip(RULES, parts, strict=True):
+      lengths[rule].append(Estimate.of(values))
       cycles[rule].append(begun)
-    (base, base_influence, _), (mean, influence, _) = parts
-    share = mean / base
-    influence = 100 * (influence - share * base_influence) / base
-    gains.append(_estimate(100 * (share - 1), influence))
+    (base, _), (longer, _) = parts
+    share = longer.mean() / base.mean()
+    around = (longer - share * base) / base.mean()  # its mean is 0
+    gains.append(Estimate.of(100 * (share - 1 + around)))
   tokens = sum(x.shape[-1] for x in chances)
   return Scores(lengths=lengths, gain=gains, tokens=tokens, cycles=cycles)
 
@@ -216,12 +216,13 @@ def visits(chances: np.ndarray) -> np.ndarray:
   return begun[:roots]
 
 
-def _length(chances: list) -> tuple[float, np.ndarray, np.ndarray]:
-  """Returns the mean length, each conversation's influence, and its cycles.
+def _length(chances: list) -> tuple[np.ndarray, np.ndarray]:
+  """Returns values whose mean is the length, and each conversation's cycles.
 
-  The influence is a conversation's contribution to the mean's error. The last
-  roots lack deeper levels, since the text ends, so each level's mean is over
-  the roots that have this level.
+  A conversation's value differs from the mean by its contribution to the mean's
+  error, times the number of conversations. The last roots lack deeper levels,
+  since the text ends, so each level's mean is over the roots that have this
+  level.
   """
   D = chances[0].shape[1]
   weights, sums = np.zeros((2, len(chances), D))
@@ -234,11 +235,5 @@ def _length(chances: list) -> tuple[float, np.ndarray, np.ndarray]:
       weights[i, level] = begun[:count].sum()
       sums[i, level] = begun[:count] @ averaged[level, :count]
   means = sums.sum(0) / weights.sum(0)
-  influence = ((sums - weights * means) / weights.sum(0)).sum(1)
-  return 1 + means.sum(), influence, cycles
-
-
-def _estimate(mean: float, influence: np.ndarray) -> Estimate:
-  n = len(influence)
-  error = (n / (n - 1) * np.sum(influence**2)) ** 0.5 if n > 1 else float("nan")
-  return Estimate(mean=float(mean), error=float(error), n=n)
+  around = (sums - weights * means) / weights.mean(0)
+  return 1 + (means + around).sum(1), cycles

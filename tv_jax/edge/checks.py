@@ -20,8 +20,6 @@ from tv_jax.edge.reading import brief
 
 Check = Callable[..., Any]
 
-MOST = 2**31 - 1  # what an axis of an array can have
-
 
 def _is_integer(value) -> bool:
   # True is an integer in Python, but rarely meant as a number.

@@ -132,21 +132,13 @@ def spread(known: jax.Array, place: jax.Array, rest: float) -> jax.Array:
   return jnp.take(whole, place, axis=-1, mode="clip")
 
 
-def rotation(config: Config, positions: jax.Array) -> jax.Array:
-  """Returns the rotation of `positions` [B, T] for `rope.rotate`."""
-  frequency = rope.frequencies(
-    config.rope_theta, config.head_dim, config.rope_scaling
-  )
-  return rope.rotation(positions, frequency)
-
-
 def example(config: Config, features: int = 0, places: int = 1) -> tuple:
   """Returns the inputs of a pass over one token, with features if any."""
   token = jnp.zeros([1, 1], jnp.int32)
-  beside = [jnp.zeros([1, 1, features], config.dtype)] if features else []
+  read = [jnp.zeros([1, 1, features], config.dtype)] if features else []
   positions, mask = jnp.zeros([1, places], jnp.int32), jnp.zeros([1, 1, places])
   cache = caches.empty(config, 1, places)
-  return token, *beside, positions, mask, cache
+  return token, *read, positions, mask, cache
 
 
 def attend(
@@ -183,13 +175,13 @@ class Layer(nn.Module):
 
   @nn.compact
   def __call__(
-    self, x, turn, mask, keys, values, start, inputs=None, beside=None
+    self, x, rotation, mask, keys, values, start, inputs=None, context=None
   ):
     """Returns x [B, T, E] and the layer's keys and values.
 
     If `inputs` [B, T, 2 E] are given, the attention reads them instead of x.
-    If `beside` [B, .., E] is given, its rows get only keys and values, in the
-    slots before the T tokens, which attend to them.
+    The T tokens also attend to the rows of `context` [B, .., E], whose keys and
+    values are written to the slots before theirs.
     """
     config, family = self.config, families.FAMILIES[self.config.model_type]
     E, F = config.hidden_size, config.intermediate_size
@@ -201,20 +193,20 @@ class Layer(nn.Module):
       y = x if inputs is None else inputs
       if self.attention_norm:
         y = RMSNorm(config, name="attention_norm")(y)
-      if beside is not None:
-        y = jnp.concatenate([beside, y], axis=1)
+      if context is not None:
+        y = jnp.concatenate([context, y], axis=1)
       rows = G * (R + 2) * C
       qkv = dense(rows, ("heads", None), family.qkv_bias, name="qkv")(y)
       qkv = qkv.reshape(*y.shape[:2], G, R + 2, C)
       if family.query_key_norm:
         qkv = NormHeads(config, name="head_norms")(qkv)
-      turned = rope.rotate(qkv[..., : R + 1, :], turn)
-      new_keys, new_values = turned[..., R, :], qkv[..., R + 1, :]
+      rotated = rope.rotate(qkv[..., : R + 1, :], rotation)
+      new_keys, new_values = rotated[..., R, :], qkv[..., R + 1, :]
       keys = caches.write(keys, new_keys.swapaxes(1, 2), start)
       values = caches.write(values, new_values.swapaxes(1, 2), start)
       if not x.shape[1]:
         return x, keys, values
-      queries = turned[:, y.shape[1] - x.shape[1] :, :, :R]
+      queries = rotated[:, y.shape[1] - x.shape[1] :, :, :R]
       y = attend(queries, keys, values, mask)
       y = dense(E, (None, "heads"), name="out")(y.reshape(*y.shape[:2], -1))
       x = sharding.replicate(x + y, self.mesh)
@@ -281,13 +273,15 @@ def layers(
   """
   # nn.jit would draw other initial weights.
   kind = Layer if module.is_initializing() else _TracedOnce
-  turn = rotation(module.config, positions)
+  config = module.config
+  frequency = rope.frequencies(
+    config.rope_theta, config.head_dim, config.rope_scaling
+  )
+  rotation = rope.rotation(positions, frequency)
   outputs, keys, values = [], [], []
   for i, pair in enumerate(zip(cache.keys, cache.values, strict=True)):
-    layer = kind(
-      module.config, module.mesh, attention_norm, name=name.format(i)
-    )
-    x, k, v = layer(x, turn, mask, *pair, cache.length, *more)
+    layer = kind(config, module.mesh, attention_norm, name=name.format(i))
+    x, k, v = layer(x, rotation, mask, *pair, cache.length, *more)
     outputs.append(x)
     keys.append(k)
     values.append(v)

@@ -106,7 +106,7 @@ DSPARK = Layout(
   "layers.{}.",
   {
     "fc/kernel": "fc.weight",
-    "beside_norm/scale": "hidden_norm.weight",
+    "context_norm/scale": "hidden_norm.weight",
     "norm/scale": "norm.weight",
     "markov/before": "markov_head.markov_w1.weight",
     "markov/next": "markov_head.markov_w2.weight",

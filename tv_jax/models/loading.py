@@ -36,12 +36,7 @@ from tv_jax.models.model import Model, stored
 _FLOATS = ("F64", "F32", "BF16", "F16")
 _ALIGNMENT = 64  # bytes
 _PIECE = 1 << 17  # weights: these and their converted copies stay in cache
-# By kind of draft: the name in error messages, and the module's constructor.
-_DRAFTS = {
-  "eagle": ("an EAGLE-1 head", eagle.from_config),
-  "eagle3": ("an EAGLE-3 head", eagle3.from_config),
-  "dspark": ("a DSpark draft", dspark.from_config),
-}
+_DRAFTS = {"eagle": eagle, "eagle3": eagle3, "dspark": dspark}
 
 
 class _Checkpoint(NamedTuple):
@@ -90,8 +85,9 @@ def load(
       " that target"
     )
   if target is not None and draft_kind in _DRAFTS:
-    _, from_config = _DRAFTS[draft_kind]
-    module = from_config(files.config, files.config_path, target, files.tensors)
+    module = _DRAFTS[draft_kind].from_config(
+      files.config, files.config_path, target, files.tensors
+    )
     return _load(files, module, target)
   config = configs.from_dict(files.config, str(files.config_path))
   if dtype is not None:
@@ -112,7 +108,8 @@ def _open(path_or_repo, revision: str | None, draft_kind: str) -> _Checkpoint:
   tensors = storage.contents(directory, path_or_repo)
   kind = layout.draft_kind(tensors)
   if kind != draft_kind:
-    name = _DRAFTS.get(kind, ["a model of its own"])[0]
+    draft = _DRAFTS.get(kind)
+    name = draft.FORMAT.name if draft else "a model of its own"
     raise ValueError(
       f'{directory} is {name}: give it as the draft, with draft_kind="{kind}"'
     )
@@ -297,6 +294,6 @@ def save(directory, model: Model) -> None:
   module, values = model.module, flatten_dict(model.params)
   tensors = borrowed.offsets(module.config, model.params)
   for path, weight in stored_weights(module).items():
-    tensors |= weight.split(np.asarray(values[path]))
+    tensors |= weight.split(np.asarray(values[path], module.config.dtype))
   config = configs.to_dict(module.config) | module.draft_config
   storage.write(directory, tensors, config)

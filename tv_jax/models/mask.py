@@ -31,10 +31,13 @@ def tree(start: jax.Array, ancestors: jax.Array, slots: int) -> jax.Array:
   node = jnp.arange(slots, dtype=jnp.int32)[None, :] - start[:, None]
   inside = (node >= 0) & (node < N)
   place = jnp.clip(node, 0, N - 1)
-  own = jnp.broadcast_to(ancestors, (len(start), *ancestors.shape[-2:]))
-  related = jnp.take_along_axis(own, place[:, None], axis=2)
-  seen = jnp.where(inside[:, None], related, (node < 0)[:, None])
-  return jnp.where(seen, 0.0, HIDDEN).astype(jnp.float32)
+  if ancestors.ndim == 3:
+    related = jnp.take_along_axis(ancestors, place[:, None], axis=2)
+    seen = jnp.where(inside[:, None], related, (node < 0)[:, None])
+    return jnp.where(seen, 0.0, HIDDEN).astype(jnp.float32)
+  related = jnp.take(ancestors, place, axis=1)  # [T, B, S]
+  seen = jnp.where(inside[None], related, (node < 0)[None])
+  return jnp.where(seen, 0.0, HIDDEN).astype(jnp.float32).swapaxes(0, 1)
 
 
 def causal(start: jax.Array, queries: int, slots: int) -> jax.Array:

@@ -13,9 +13,6 @@ import numpy as np
 from tv_jax.edge import checks
 from tv_jax.edge.reading import brief
 
-# Smaller numbers are subnormal in float32, with fewer digits or none.
-POSITIVE = checks.number(1e-38, 1e38)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LinearScaling:
@@ -26,7 +23,7 @@ class LinearScaling:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Llama3Scaling:
-  """Divides low frequencies by `factor`, not high ones, with a ramp between."""
+  """Divides low frequencies by `factor`, with a ramp to unchanged high ones."""
 
   factor: float
   low_freq_factor: float
@@ -36,7 +33,7 @@ class Llama3Scaling:
 
 Scaling = LinearScaling | Llama3Scaling
 SCALINGS = {"linear": LinearScaling, "llama3": Llama3Scaling}
-_KINDS = {float: POSITIVE, int: checks.integer(1, checks.MOST)}
+_KINDS = {float: checks.number(0), int: checks.integer(1)}
 
 
 def from_dict(raw: dict) -> tuple[float, Scaling | None]:
@@ -48,12 +45,10 @@ def from_dict(raw: dict) -> tuple[float, Scaling | None]:
   Returns:
     Theta, and the scaling or None.
   """
-  if raw.get("rope_parameters") and raw.get("rope_scaling"):
-    raise ValueError("rope_parameters and rope_scaling are both given")
   values = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
   values = dict(checks.mapping(values, "rope_scaling"))
   theta = values.pop("rope_theta", None) or raw.get("rope_theta", 10000.0)
-  theta = POSITIVE(theta, "rope_theta")
+  theta = checks.number(0)(theta, "rope_theta")
   kind = values.pop("rope_type", values.pop("type", "default"))
   if kind not in ("default", *SCALINGS):
     raise ValueError(
@@ -106,10 +101,10 @@ def _llama3(plain, scaling):
   # PyTorch divides a number by a tensor as the reciprocal times the number.
   wavelength = np.float32(1) / plain * np.float32(2 * np.pi)
   original = np.float32(scaling.original_max_position_embeddings)
-  turns = np.float32(1) / wavelength * original
+  cycles = np.float32(1) / wavelength * original
   low = np.float32(scaling.low_freq_factor)
   high = np.float32(scaling.high_freq_factor)
-  kept = np.clip((turns - low) / (high - low), 0, 1)
+  kept = np.clip((cycles - low) / (high - low), 0, 1)
   return (1 - kept) * plain / np.float32(scaling.factor) + kept * plain
 
 
@@ -119,9 +114,9 @@ def rotation(positions: jax.Array, frequency: np.ndarray) -> jax.Array:
   return jnp.stack([jnp.cos(angle), jnp.sin(angle)])
 
 
-def rotate(x: jax.Array, turn: jax.Array) -> jax.Array:
-  """Rotates `x` [B, T, G, R, C] by a `rotation`, in float32."""
-  cos, sin = turn[:, :, :, None, None]
+def rotate(x: jax.Array, rotation: jax.Array) -> jax.Array:
+  """Rotates `x` [B, T, G, R, C] by the output of `rotation`, in float32."""
+  cos, sin = rotation[:, :, :, None, None]
   real, imaginary = jnp.split(x.astype(jnp.float32), 2, axis=-1)
   return jnp.concatenate(
     [real * cos - imaginary * sin, imaginary * cos + real * sin], axis=-1
