@@ -27,6 +27,7 @@ from tv_jax.edge.reading import path_of
 from tv_jax.engine import cycle
 from tv_jax.engine.config import decode_config
 from tv_jax.engine.decode import Batch, Prompt
+from tv_jax.engine.pair import Pair
 
 PROMPT, NEW = 64, 256  # tokens
 STAGES = "prefill", "draft", "target", "verify", "commit", "cycle"
@@ -35,7 +36,7 @@ STAGES = "prefill", "draft", "target", "verify", "commit", "cycle"
 class Staged:
   """A batch of one prompt, and its stages as programs."""
 
-  def __init__(self, pair: tv_jax.Pair, tree: str | None):
+  def __init__(self, pair: Pair, tree: str | None):
     """Reads a random prompt; `tree` None is plain decoding."""
     rule = "traversal" if tree else None
     config = decode_config(
