@@ -200,28 +200,25 @@ def read(folder: pathlib.Path, wanted: Sequence[str] = ()) -> Group:
   )
   if not units:
     raise ValueError(f"{folder}: there is no run in it")
-  first, *others = (
+  shared = [
     {k: v for k, v in unit.config.items() if k not in _OF_A_SHARD}
     for unit in units
-  )
-  for unit, other in zip(units[1:], others, strict=True):
-    if differences := store.differences(first, other):
+  ]
+  for unit, config in zip(units, shared, strict=True):
+    if differences := store.differences(shared[0], config):
       raise ValueError(
         f"{units[0].folder} and {unit.folder} are not of one config:"
         f" {'; '.join(differences)}: give one of the two"
       )
-  drawn_at: dict[str, tuple] = {}
+  drafted: dict[str, store.StoredRun] = {}
   for unit in units:
     for tree in unit.config["trees"]:
-      place = unit.config["draft_temperature"], unit.folder
       # Tuned trees may be drafted at the temperature that they are tuned for.
-      which = tree if tree.startswith(TREES) else ""
-      before = drawn_at.setdefault(which, place)
-      if before[0] != place[0]:
+      other = drafted.setdefault(tree if tree.startswith(TREES) else "", unit)
+      if other.config["draft_temperature"] != unit.config["draft_temperature"]:
         raise ValueError(
-          f"{before[1]} and {unit.folder} drafted {tree} at other temperatures"
-          f" (draft_temperature={before[0]:g}, {place[0]:g}): give one of the"
-          " two"
+          f"{other.folder} and {unit.folder} drafted {tree} at different"
+          " draft_temperature: give one of the two"
         )
   done = {unit.folder.name for unit in units if unit.done}
   wanted = wanted or [unit.folder.name for unit in units]

@@ -133,5 +133,5 @@ def test_a_cooler_drafts_runs_stand_beside_others_but_not_on_one_tree(tmp_path):
   (figure,) = render("frontier", tmp_path).figures.values()
   assert "traversal, tuned, draft at 0.5" in figure
   unit(tmp_path / "again", made[:half], draft_temperature=0.6)
-  with pytest.raises(ValueError, match="drafted eagle at other temperatures"):
+  with pytest.raises(ValueError, match="drafted eagle at different draft_temp"):
     render("frontier", tmp_path)
