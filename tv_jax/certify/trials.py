@@ -103,8 +103,8 @@ def plan(cycle: bool, settings: Settings) -> list[Trial]:
     tree = None if cycle else fixed_tree(tree)
     widest = tree.max_children if tree else 1
     V = worlds.tokens_for(widest, V)
-    more = {"least": widest} | more
-    return [Trial(tree, V, name, **more) for name in names]
+    least = more.pop("least", widest)
+    return [Trial(tree, V, name, least, **more) for name in names]
 
   chains = settings.tree == CHAINS
   usual = "chain:2" if chains else settings.tree
