@@ -105,7 +105,7 @@ _CHANGES = {
   "INVALID too late": (_OUT, draw_beyond_the_support, "following rules out"),
   "one key reused": (_WITH, draw_with_one_key, "by following"),
   "a law nearly right": (_OUT, draw_flattened, "by following"),
-  "tokens out of range": (_WITH, draw_ids, "no token, nor INVALID"),
+  "tokens out of range": (_WITH, draw_ids, "following rules out"),
   "one too many": (_WITH, draw_one_too_many, "not int32[1]"),
   "scale off by one": (_OUT, laws_one_late, "by laws"),
   "laws that look at K": (TOP_K, laws_of_all_there_are, "padded by 2 absent"),
