@@ -103,7 +103,7 @@ def read_ratings(folder: pathlib.Path) -> dict[Grade, float | None]:
   If a grade was asked for again, its last reply counts.
   """
   path, ratings = folder / FILE, {}
-  # What a kill has torn off has no end.
+  # A line that a kill has cut short has no line break.
   *lines, _ = (path.read_bytes() if path.exists() else b"").split(b"\n")
   for line in map(json.loads, lines):
     grade = Grade(Key.of(line), line["judge"], line["run"], line["shown"])
@@ -147,7 +147,7 @@ def grade(
 
   with path.open("ab") as file:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    file.truncate(path.read_bytes().rfind(b"\n") + 1)  # a line that is torn
+    file.truncate(path.read_bytes().rfind(b"\n") + 1)  # drops such a line
     kept = read_ratings(unit.folder)
     missing = [grade for grade in wanted if kept.get(grade) is None]
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:

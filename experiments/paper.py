@@ -15,7 +15,7 @@ from typing import NamedTuple
 TREES = ("chain:5", "kary:2x5", "eagle")
 VERIFIERS = ("token_level", "traversal")
 PROPOSAL = "without_replacement"
-# What a judge (Gemini-2.5-Flash) gives plain decoding, of 10.
+# The rating of plain decoding by a judge (Gemini-2.5-Flash), of 10.
 PLAIN_QUALITY = 6.72
 
 
