@@ -94,7 +94,7 @@ EXACTLY = [
 ]
 
 
-def of_uniforms(uniforms, eps=0):
+def of_uniforms(uniforms, eps=0.0):
   """Makes Gumbel noise."""
   return -torch.log(-torch.log(uniforms) + eps)
 

@@ -347,7 +347,7 @@ def _clamped(x, low, high):
 
 
 # Clamps random numbers and others, or arrays of them.
-clamped = np.frompyfunc(_clamped, 3, 1)
+clamped: Any = np.frompyfunc(_clamped, 3, 1)
 
 
 def best(race, numbers: np.ndarray, axis: int, k: int = 1):

@@ -163,7 +163,7 @@ def _raced(largest: bool, x, axes, index_dtype, **_):
   return places.squeeze(*axes).astype(index_dtype)
 
 
-def _ranked(row: Sequence) -> list[int]:
+def _ranked(row: np.ndarray) -> list[int]:
   """Returns the indices that sort a row in ascending order."""
 
   def compare(i, j):
