@@ -1,9 +1,8 @@
 """Rules of JAX's primitives on arrays of random numbers.
 
 An array of random numbers is a NumPy array of objects: cells and numbers. NumPy
-applies the operators of its entries, so one table of NumPy functions serves
-random arrays. It also serves concrete arrays inside a jitted function, where
-NumPy is faster than compiling each small operation.
+applies the operators of its entries, so tables of NumPy functions serve random
+arrays. JAX itself moves their entries, and computes all other arrays.
 """
 
 from __future__ import annotations
@@ -141,10 +140,6 @@ DATA = {"gather": (0,), "pad": (0, 1), "dynamic_update_slice": (0, 1)}
 DATA |= {"scatter": (0, 2), "dynamic_slice": (0,), "select_n": range(1, 99)}
 # A sort compares floats in a total order.
 COMPARED = cells.COMPARED | {"lt_to": np.less, "le_to": np.less_equal}
-# On concrete arrays, NumPy gives the same numbers as the compiled operation.
-CONCRETE = cells.COMPARED | cells.COMPUTED
-CONCRETE |= {"or": np.bitwise_or, "and": np.bitwise_and, "xor": np.bitwise_xor}
-CONCRETE |= {"not": np.bitwise_not, "max": np.maximum, "min": np.minimum}
 COMPUTED: dict[str, Any] = cells.COMPUTED | {
   "or": np.bitwise_or,
   "div": _each(_divided, 2),

@@ -43,7 +43,6 @@ _UNSEEN = ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32")
 _UNSEEN += ("rng_uniform", "rng_bit_generator", "random_gamma")
 _CALLS = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat2")
 _CALLS += ("custom_jvp_call", "custom_vjp_call", "shard_map")
-_FEW = 8  # operations that are not worth a compilation
 _KEYS = "threefry2x32"  # a random bit depends on key and index
 _ROOT = 0x9E3779B9, 0x7F4A7C15
 
@@ -146,29 +145,14 @@ class Following(core.Trace):
 
     for eqn in inner.eqns:
       try:
-        results = self._equation(eqn, [*map(read, eqn.invars)])
+        arguments = [*map(read, eqn.invars)]
+        result = self._done(eqn.primitive, arguments, eqn.params)
       except RefusedError as error:
         error.line = getattr(error, "line", "") or _line(eqn)  # pyright: ignore
         raise
-      env.update(zip(eqn.outvars, results, strict=True))
+      results = result if eqn.primitive.multiple_results else [result]
+      env.update(zip(eqn.outvars, map(_as_numpy, results), strict=True))
     return [*map(read, inner.outvars)]
-
-  def _equation(self, eqn, values: list) -> list:
-    """Executes an equation, with NumPy where that gives the same numbers."""
-    name, params = eqn.primitive.name, eqn.params
-    if all(isinstance(x, np.ndarray) for x in values):
-      result = None
-      if name in rules.CONCRETE:
-        result = rules.CONCRETE[name](*values)
-      elif name == "convert_element_type" and values[0].dtype.kind in "biu":
-        result = values[0]
-      elif name == "jit" and _is_small(params["jaxpr"]):
-        return self.run(params["jaxpr"], values)
-      if result is not None:
-        return [np.asarray(result, eqn.outvars[0].aval.dtype)]
-    result = self._done(eqn.primitive, values, params)
-    results = result if eqn.primitive.multiple_results else [result]
-    return [*map(_as_numpy, results)]
 
   def _draw(self, keys, *, bit_width: int, shape: tuple) -> Drawn:
     """Draws random bits of the given shape for each key."""
@@ -429,14 +413,6 @@ def _draws(jaxpr) -> bool:
     or any(map(_draws, _jaxprs(eqn.params)))
     for eqn in _equations(jaxpr).eqns
   )
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_small(jaxpr) -> bool:
-  """Tells whether a jitted function is not worth its compilation."""
-  equations = _equations(jaxpr).eqns
-  calls = any(_jaxprs(x.params) for x in equations)
-  return len(equations) <= _FEW and not calls and not _draws(jaxpr)
 
 
 def _line(eqn) -> str:
