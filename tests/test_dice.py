@@ -243,7 +243,7 @@ def test_what_is_left_bounds_the_answer():
   assert found.distance({0: 2 * third, 1: third}) <= found.unexplored
   few = certify.explore(program, budget=3)
   assert few.runs == 3
-  # The first branch never ends, and is cut off.
+  # The budget ends before the first branch does.
   assert few.unexplored == Fraction(1, 4)
   assert sum(few.chances.values()) == Fraction(3, 4)
 

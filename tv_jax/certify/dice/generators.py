@@ -103,7 +103,7 @@ class Seeded:
 
 
 class Refusing:
-  """Stands for a generator whose draws are refused."""
+  """Stands for a generator, and refuses to draw."""
 
   def __init__(self, reason: str):
     """Keeps the reason for the message."""
@@ -207,10 +207,6 @@ class Dice(_Generator):
 class OldDice(Dice):
   """Stands for `numpy.random`'s functions, and for its RandomState."""
 
-  def default_rng(self, seed=None):
-    """Makes a generator; as in NumPy, a given generator is returned."""
-    return seed if isinstance(seed, Dice) else Dice(seed)
-
   def random_sample(self, size=None):
     """Draws uniforms."""
     return self.random(size)
@@ -223,6 +219,11 @@ class OldDice(Dice):
     """Draws integers; a single integer is a Python int."""
     drawn = self.integers(low, high, size)
     return int(drawn) if size is None else drawn
+
+
+def default_rng(seed=None) -> Dice:
+  """Makes a generator; as in NumPy, a given generator is returned."""
+  return seed if isinstance(seed, Dice) else Dice(seed)
 
 
 class PythonDice(_Generator):

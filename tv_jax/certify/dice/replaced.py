@@ -23,6 +23,7 @@ from tv_jax.certify.dice.generators import (
   OldDice,
   PythonDice,
   Seeded,
+  default_rng,
 )
 from tv_jax.certify.dice.paths import ExploreError, is_users
 
@@ -91,8 +92,9 @@ def _is_random(value) -> bool:
 
 def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
   """Lists pairs of a module and its stand-ins, by name."""
+  made = _by_name(np.random, OldDice())
   replaced = [
-    (np.random, _by_name(np.random, OldDice())),
+    (np.random, made | {"default_rng": default_rng}),
     (random, _by_name(random, PythonDice())),
     (np, {"clip": functools.partial(_clip, np.clip)}),
   ]
