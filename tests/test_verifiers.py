@@ -359,7 +359,7 @@ def a_draft():
   ("change", "message"),
   [
     (lambda t, q, p: (t, q, spoiled(p, (1, 3), np.nan)), r"p\[1\] sums to nan"),
-    (lambda t, q, p: (t, q, spoiled(p, 2, 0.2)), r"p\[2\] sums to 1.6 and"),
+    (lambda t, q, p: (t, q, spoiled(p, 2, 0.2)), r"p\[2\] sums to 1.6, and"),
     (lambda t, q, p: (t, spoiled(q, (1, 3), np.nan), p), r"q\[1\] sums to nan"),
     (lambda t, q, p: (spoiled(t, 4, V), q, p), f"node 4 has token {V}"),
     (

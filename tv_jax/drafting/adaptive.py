@@ -70,8 +70,8 @@ def choose(
       f" {list(wanted)}, one for each possible child"
     )
   fault = jnp.any(jnp.isnan(children) & (score > 0)[:, None])
-  # A NaN counts as 0. A child's score is reduced to its parent's and its elder
-  # siblings'. So empty places get no children, and no sibling is skipped.
+  # A NaN counts as 0. A child's score is at most its parent's, and at most each
+  # elder sibling's. So empty places get no children, and no sibling is skipped.
   children = jnp.where(children > 0, children, 0)
   children = jax.lax.cummin(jnp.minimum(children, score[:, None]), axis=1)
   # top_k takes equal scores from the left, so an elder before a younger one.
@@ -104,8 +104,8 @@ def topology(shape: Adaptive, parent: jax.Array) -> Topology:
   exists = (parent != NO_PARENT) | (place == ROOT)
   above = jnp.maximum(parent, ROOT)
   children = jnp.full((N, K), NO_CHILD, jnp.int32)
-  dropped = jnp.where(exists & (place != ROOT), above, N)
-  children = children.at[dropped, rank].set(place, mode="drop")
+  row = jnp.where(exists & (place != ROOT), above, N)  # row N is dropped
+  children = children.at[row, rank].set(place, mode="drop")
   ancestors = jnp.asarray(np.eye(N, dtype=bool))
   for level in shape.levels[1:]:
     nodes = slice(level.start, level.stop)

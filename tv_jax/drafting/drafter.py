@@ -40,8 +40,8 @@ class Drafter:
   `kinds.KINDS`. Drafters are static in compiled programs and hold no arrays.
 
   Leaves of the tree are never run through the draft. During a cycle the root is
-  in the last committed slot of the draft's cache. The other nodes that have
-  children follow in level order.
+  in the last committed slot of the draft's cache, and the other nodes that have
+  children follow in level order. (Not in a draft of one pass; see InOnePass.)
 
   Attributes:
     module: The draft model's Linen module.
@@ -150,12 +150,12 @@ class Drafter:
     path: jax.Array,  # [B, D + 1] accepted nodes, from the root down
     gain: jax.Array,  # [B] number of accepted nodes, root included
   ) -> Cache:
-    """Removes rejected nodes from the cache; by default all but the root."""
+    """Removes rejected nodes from the cache; by default keeps only the root."""
     del tree, path, gain
     return dataclasses.replace(cache, length=root + 1)
 
 
-def take_place(outputs, place, length):
+def take_at(outputs, place, length):
   """Keeps the outputs at one place [B] of each row; sets the cache's length."""
   logits, features, cache = outputs
   place = place[:, None, None]

@@ -49,7 +49,8 @@ class _Level(NamedTuple):
   """The nodes of a level that may have children."""
 
   nodes: np.ndarray  # [m] indices in the tree
-  score: jax.Array  # [B, m] scores of a policy, or bool; 0 for no node
+  # [B, m] adaptive: scores, 0 for no node; static: bool, whether it exists
+  score: jax.Array
   related: jax.Array | np.ndarray  # [.., m, M] bool: node or ancestor
   laws: jax.Array  # [B, m, V] draft probabilities after each node
   features: jax.Array  # [B, m, E]
@@ -83,7 +84,7 @@ def grow(
   fault = jnp.zeros(len(root), bool)
   for depth, nodes in enumerate(tree.levels[1:], 1):
     if growing.drafter.stop:
-      level, undefined = _drop_unsure(growing.drafter, level)
+      level, undefined = _stop_unsure(growing.drafter, level)
       fault |= undefined
     if static:
       chosen = _static_level(tree, nodes, level)
@@ -151,8 +152,8 @@ def _root(
   return _Level(np.array([ROOT]), score, related, laws, features), cache
 
 
-def _drop_unsure(drafter: Drafter, level: _Level):
-  """Drops nodes with a confidence of less than `drafter.stop`.
+def _stop_unsure(drafter: Drafter, level: _Level):
+  """Lets nodes with a confidence below `drafter.stop` have no children.
 
   Returns:
     The level, and for each row [B] whether a confidence was NaN. A NaN is less

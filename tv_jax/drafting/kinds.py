@@ -11,7 +11,7 @@ import functools
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax.drafting.drafter import Committed, Drafter, take_place
+from tv_jax.drafting.drafter import Committed, Drafter, take_at
 from tv_jax.drafting.in_one_pass import InOnePass
 from tv_jax.models import Cache, causal_pass, compact
 from tv_jax.tree import Adaptive, Tree
@@ -36,7 +36,7 @@ class Independent(Drafter):
     """Processes the last two committed tokens.
 
     Example: with 10 tokens committed, it processes tokens 8 and 9 and writes
-    slots 8 and 9. A single committed token is processed twice.
+    slots 8 and 9. If only one token is committed in all, it is processed twice.
     """
     start = jnp.maximum(length - 2, 0)
     last = jnp.maximum(committed.gain, 1)[:, None]
@@ -46,7 +46,7 @@ class Independent(Drafter):
     )
     cache = dataclasses.replace(cache, length=start)
     outputs = causal_pass(self.module, params, (tokens,), cache)
-    return take_place(outputs, length - 1 - start, length)
+    return take_at(outputs, length - 1 - start, length)
 
   def extend(self, params, tokens, features, positions, seen, cache: Cache):
     """Processes the tokens; features are not used."""
@@ -69,8 +69,8 @@ class OnFeatures(Drafter):
 
   While drafting, the head reads the features that it computes itself. After
   verification it is run again on the `gain` committed tokens with the target's
-  features, padded to D + 1 slots. An EAGLE-3 head distinguishes the two kinds
-  of features by their width.
+  features, in a pass of D + 1 tokens whose rest is padding. An EAGLE-3 head
+  distinguishes the two kinds of features by their width.
   """
 
   def prefill(self, params, tokens, following, features, cache: Cache):
@@ -84,7 +84,7 @@ class OnFeatures(Drafter):
     rows = committed.tokens[:, 1:], committed.features
     outputs = causal_pass(self.module, params, rows, cache)
     last = jnp.maximum(committed.gain - 1, 0)
-    return take_place(outputs, last, cache.length + committed.gain)
+    return take_at(outputs, last, cache.length + committed.gain)
 
   def extend(self, params, tokens, features, positions, seen, cache: Cache):
     """Processes the tokens with the features of their parents."""

@@ -66,7 +66,10 @@ class DecodeConfig:
   trace: int
 
   def static(self) -> DecodeConfig:
-    """Replaces fields that do not affect compiled programs by constants."""
+    """Replaces fields that do not affect compiled programs by constants.
+
+    Of the temperature only whether it is 0 is kept.
+    """
     return dataclasses.replace(
       self,
       verifier=self.rules[0] if self.rules else None,
@@ -244,8 +247,8 @@ def _drafter(pair: Pair, stop: float) -> Drafter:
 def _rules(verifier, among, panel, tree, proposal, vocabulary):
   """Returns the rule, the rules among which to switch, and the panel.
 
-  The panel also includes all of these rules that have offers. It is empty if
-  the option is None.
+  The panel also includes `verifier` and `among`, if they have offers. It is
+  empty if `panel` is None.
   """
   named: dict[str, Verifier] = {}
 

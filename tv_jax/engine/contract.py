@@ -18,7 +18,7 @@ from tv_jax.verifiers import VERIFIERS, Decision, Verifier
 def check(
   rule: Verifier, proposal: Proposal, tree: Tree | Adaptive, V: int, dtype="f4"
 ) -> None:
-  """Raises ValueError if a user's rule or proposal returns wrong shapes."""
+  """Raises ValueError if a rule or `draw` of a user returns wrong shapes."""
   own_proposal = proposal not in PROPOSALS.values()
   for k in tree.family_sizes if own_proposal else ():
     if fault := draw_fault(proposal, k, dtype, V):
@@ -38,6 +38,7 @@ def rule_faults(
   def decide(tokens, *draft):
     shape = tree
     if isinstance(shape, Adaptive):
+      # Any int32 [N] can stand for the parents, since only shapes matter.
       shape = adaptive.topology(shape, tokens)
     return rule.decide(shape, proposal, tokens, *draft)
 

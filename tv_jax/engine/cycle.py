@@ -44,8 +44,9 @@ def insert(
   slot: jax.Array,
   state: State,
 ) -> State:
-  """Reads all prompt tokens but the last into the caches of some slots.
+  """Reads prompts into the caches of some slots.
 
+  A prompt's last token becomes the first root, so its cache row is not used.
   The first prompt is read into `slot`, the others into the following slots. The
   previous contents of these slots are overwritten. Other rows do not change.
   """

@@ -153,7 +153,10 @@ class Batch:
   def _run(
     self, name: str, function: Callable, *arguments, loops=False, results=1
   ):
-    """Runs a program on the donated state, and adds to `seconds`."""
+    """Runs a program on the donated state, and adds to `seconds[name]`.
+
+    A function has one program: its arguments always have the same shapes.
+    """
     arguments = self.params, *arguments, self.state
     begin = time.perf_counter()
     if function not in self._programs:
@@ -284,7 +287,7 @@ def time_in_turn(
 
 
 def padded(length: int, most: int) -> int:
-  """Rounds up: to a power of 2 from 16 to `most`, then to a multiple of it."""
+  """Rounds up to a power of 2 from 16; above `most`, to a multiple of it."""
   if length > most:
     return -(-length // most) * most
   return max(16, 1 << (length - 1).bit_length())

@@ -112,6 +112,7 @@ def generate(
       prompt depend only on `seed` and this number, not on the other prompts.
     among: Verifiers that share one compiled program with `verifier`. A later
       call with the same list and another `verifier` in it compiles nothing.
+      They also join the panel, unless it is None.
     trace: Number of first cycles of each prompt whose drafted trees are kept in
       the result's `trace`, with all probabilities and coins.
     progress: Whether to show a progress bar. Default: on a terminal, if there
@@ -121,7 +122,7 @@ def generate(
     The tokens, the lengths of all cycles, and times; see `Generation`.
 
   Raises:
-    ValueError: An option or a prompt is wrong. Nothing was compiled.
+    ValueError: An option or a prompt is wrong, or memory ran out.
   """
   config = decode_config(
     pair,
@@ -169,8 +170,9 @@ def stream(
 ) -> Iterator[Cycle]:
   """Continues one prompt, and yields the tokens cycle by cycle.
 
-  Yields the same tokens as `tv_jax.generate`, with one device-to-host transfer
-  per cycle. The stream ends with the token that completes a stop string.
+  Yields the same tokens as `tv_jax.generate`. The results of each cycle are
+  copied to the host. The stream ends with the token that completes a stop
+  string.
 
   Args:
     pair: The target and its draft.

@@ -19,7 +19,7 @@ from tv_jax.models import native
 
 logger = logging.getLogger(__name__)
 
-# jax's default, in seconds, of the shortest compilation that it keeps on disk.
+# jax's default for the shortest compilation kept on disk, in seconds.
 _JAXS_LEAST = 1.0
 
 # Maximum number of programs in the cache. On a CPU, XLA maps each loop of a
@@ -122,7 +122,7 @@ def keep_programs(folder: str | None = None) -> None:
   call it; functions of the library do not.
 
   Args:
-    folder: The folder, or "" for none. By default jax's own setting
+    folder: The folder, or "" to keep nothing. By default jax's own setting
       (JAX_COMPILATION_CACHE_DIR), if it has one, else ~/.cache/tv_jax/MACHINE.
       Machines that share a home folder do not share programs, since programs
       for one processor may crash on another.

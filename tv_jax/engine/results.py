@@ -46,7 +46,7 @@ class Estimate:
   def clustered(cls, values, cluster) -> Estimate:
     """Estimates the mean of values that are dependent within clusters.
 
-    The error is computed for the ratio of the clusters' sums to their sizes.
+    The mean is over all values. Its error treats clusters as independent.
 
     Args:
       values: The values.
@@ -84,7 +84,8 @@ class Generation:
     accepted: [cycles] Tokens gained in each cycle, bonus token included, before
       any cut at an end token or the limit.
     drafted: [cycles] Number of nodes drafted in each cycle, without the root.
-      Adaptive trees and exhausted distributions give fewer than the maximum.
+      Adaptive trees, exhausted distributions and `draft_stop` give fewer than
+      the maximum.
     expected: For each verifier of the panel, by name, a list of [cycles]: its
       expected length of each cycle, given the draft.
     stops: [N] Number of cycles in which each node was the accepted one.
@@ -92,7 +93,7 @@ class Generation:
     trace: [cycles, N] Drafted trees of the first cycles; None unless `trace`
       was given.
     seconds: Time of decoding, prefill included, compilation excluded.
-    compile_seconds: Time of compilation; 0 if all programs existed before.
+    compile_seconds: Time to compile programs, or to find compiled programs.
     config: The decoding options.
     pair: The target and its draft.
   """
@@ -133,7 +134,10 @@ class Generation:
 
   @property
   def check(self) -> Estimate | None:
-    """Mean of realised minus expected length; 0 within its error if correct."""
+    """Mean of realised minus expected length: must be 0 within its error.
+
+    None if the expected lengths of the verifier were not computed.
+    """
     if self.config.name not in self.expected:
       return None
     expected = np.concatenate(self.expected[self.config.name])

@@ -36,7 +36,9 @@ class Params(NamedTuple):
 class Request(NamedTuple):
   """B prompts to be read into batch slots."""
 
-  tokens: jax.Array  # [B, P + 1] int32, padded on the right
+  # [B, P + 1] int32, padded on the right. P tokens are read; a draft may also
+  # need the token that follows each of them.
+  tokens: jax.Array
   length: jax.Array  # [B] int32
   limit: jax.Array  # [B] int32: maximum number of new tokens
   item: jax.Array  # [B] uint32: each row's key is folded from its item number
@@ -58,7 +60,7 @@ class Judged(NamedTuple):
 
 
 class Trace(NamedTuple):
-  """One drafted tree. The root has 0 in `p`, `q` and `drawn`."""
+  """One drafted tree. `p`, `q` and `drawn` are 0 where no token was drawn."""
 
   tokens: jax.Array  # [N] int32, root included; INVALID if none was drawn
   p: jax.Array  # [N] target probability of each node's token
@@ -74,7 +76,7 @@ class Trace(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Records:
-  """Results of decoding, with one column for each cycle."""
+  """Results of decoding. Fields [B, C] have one column for each cycle."""
 
   tokens: jax.Array  # [B, W + D + 1] int32 new tokens
   kept: jax.Array  # [B] int32: number of tokens up to the end or the limit
@@ -105,7 +107,7 @@ class State:
   """The state of a batch between two cycles. Rows are independent.
 
   The target's cache holds all committed tokens but the last, which is the root
-  of the next tree. A finished row no longer changes.
+  of the next tree. A finished row keeps its length and its results.
   """
 
   length: jax.Array  # [B] int32: committed tokens, prompt included

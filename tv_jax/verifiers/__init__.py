@@ -7,6 +7,7 @@ and replayed. A new rule is one file and one line in `VERIFIERS`.
 In reading order:
 
 - reference.py: the paper's algorithms as they are printed.
+- decision.py, verifier.py: what a rule returns, and what a rule is.
 - residual.py: one step at one node.
 - family.py, levels.py, loop.py: the steps of all nodes of a tree.
 - offers.py: the walk over the nodes, and the stop law.
@@ -19,7 +20,7 @@ from tv_jax.verifiers.offers import DOWN, UP, Offers
 from tv_jax.verifiers.residual import positive
 from tv_jax.verifiers.verifier import Decide, Shape, Verifier, chains_only
 
-# A rule that the table imports may itself import the names above.
+# The table imports rules, and rules may import the names above from here.
 # isort: split
 from tv_jax.verifiers.table import DEFAULT, VERIFIERS, misfit, resolve
 from tv_jax.verifiers.verdict import (

@@ -1,8 +1,8 @@
 """Block verification (Sun et al. 2025, Algorithm 2), for chains.
 
 On chains, the traversal must make the same decisions, coin for coin. As an
-independent check, this file shares no step with the other rules. It follows the
-formulas of the paper on block verification.
+independent check, this file shares no arithmetic with the other rules. It
+follows the formulas of the paper on block verification.
 
 With p_0 = 1 and, for the i-th drafted token x_i of a chain of length L,
 

@@ -23,8 +23,8 @@ class Decision:
 
   node: jax.Array  # [] int32 the accepted node; ROOT if none was accepted
   residual: jax.Array  # [V] distribution of the bonus token
-  accept: jax.Array  # [N] threshold that coin i was compared with; NOT_OFFERED
-  fault: jax.Array  # [] bool: a NaN or bad weights; plain decoding replaces it
+  accept: jax.Array  # [N] threshold of coin i; NOT_OFFERED if not compared
+  fault: jax.Array  # [] bool: NaN or bad weights, so a step of plain decoding
 
 
 def settle(
@@ -38,7 +38,8 @@ def settle(
   """Normalises the residual, and replaces a fault by a step of plain decoding.
 
   After a fault no node is accepted. The bonus token is then drawn from the
-  finite entries of the target's probabilities after the root.
+  positive finite entries of the target's probabilities after the root; if there
+  are none, from all tokens alike.
 
   Args:
     node: [] The accepted node.

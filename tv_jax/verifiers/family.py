@@ -1,4 +1,4 @@
-"""Children and residuals of all nodes, shared by levels.py and loop.py.
+"""Children and residuals of all nodes, as arrays with an axis for nodes.
 
 Residuals are stored as rows [4 + K] with one column for each number of
 `Residual`, so that an operation on several nodes is one kernel.
@@ -49,8 +49,8 @@ def law_of(siblings: Siblings, node, rank) -> Law:
 def residual_at(tree, siblings: Siblings, g, q, p, spared, node) -> jax.Array:
   """Returns a node's residual [V] after all its rejections, up to a factor.
 
-  `spared(node)` is whether the rows g [N, 4 + K] lack the node's last
-  rejection, since its mass is not needed.
+  `spared(node)` says whether the rows g [N, 4 + K] are from before the node's
+  last rejection.
   """
   # A constant of a static tree, which costs no kernel.
   count = jnp.asarray((tree.children != NO_CHILD).sum(axis=1, dtype=np.int32))

@@ -1,9 +1,9 @@
 """Offers of a static tree: all nodes of a step in one batched operation.
 
-The residual of a node depends only on the node's start, on the distributions
-and tokens of its children, and on how many of them were rejected. It does not
-depend on what happened below the children. So all computations over the
-vocabulary are functions of the tree alone, and can be done before any coin is
+The residual of a node depends only on the probability to enter the node, on the
+distributions and tokens of its children, and on how many of them were rejected.
+It does not depend on what happened below the children. So all computations over
+the vocabulary depend on the draft alone, and can be done before any coin is
 compared.
 
 In the traversal, a node of rank r starts once its parent has lost r children.
@@ -11,8 +11,9 @@ It then takes one pass over its rows of p and q for each child:
 
     start(v) = start(parent(v)) + rank(v),    pass j of v at step start(v) + j.
 
-All passes of a step are a single batched operation. There are N - 2 row passes
-in total. A chain takes one step at any depth, the EAGLE tree four, and the
+All passes of a step are a single batched operation. Each node is rejected in
+one row pass, except the root, and the root's last child, whose rejection needs
+no mass. A chain takes one step at any depth, the EAGLE tree four, and the
 binary tree of depth 5 six. In token-level verification all nodes start at step
 0.
 
@@ -44,6 +45,7 @@ def traversal_offers(tree: Tree, proposal: Proposal, tokens, q, p) -> Offers:
   children, with the mass that their rejections leave.
   """
   residuals = _Residuals(tree, proposal, tokens, q, p)
+  # The mass after the root's last rejection is not needed.
   start, passes = _start(tree), tree.num_children - (tree.depth == 0)
   heads, entries = [], []
   for step in range(start.max() + 1):
@@ -52,7 +54,7 @@ def traversal_offers(tree: Tree, proposal: Proposal, tokens, q, p) -> Offers:
       head = np.flatnonzero((start == step) & (tree.rank > 0))
       entry = residuals.enter(head)
     # First children are entered together with their parents.
-    head, entry = residuals.with_first_born(head, entry)
+    head, entry = residuals.with_first_children(head, entry)
     residuals.begin(head, entry)
     heads.append(head)
     entries.append(entry)
@@ -93,13 +95,17 @@ def token_level_offers(tree: Tree, proposal: Proposal, tokens, q, p) -> Offers:
 
 
 class _Residuals:
-  """The residuals of all nodes, while they are computed step by step."""
+  """The residuals of all nodes, while they are computed step by step.
+
+  A node is first begun, then enters and rejects its children in draw order.
+  """
 
   def __init__(self, tree: Tree, proposal: Proposal, tokens, q, p):
     self.tree, self.q, self.p = tree, q, p
     self.siblings = family.gather(tree, proposal, tokens, q, p)
-    self.steps: list[jax.Array] = []  # [n, 4 + K] residuals of each step
-    # [N, 2] step and row of each node's latest residual
+    # [n, 4 + K] each batch of residuals, in the order of computation
+    self.batches: list[jax.Array] = []
+    # [N, 2] batch and row of each node's latest residual
     self.last = np.zeros((len(tree), 2), np.int32)
 
   def begin(self, nodes, chance) -> None:
@@ -114,8 +120,8 @@ class _Residuals:
     g_at = self.latest(above)[place, family.AT + rank]
     return residual.enter(g_at, law.at[place, rank], law.exists)
 
-  def with_first_born(self, nodes, entry):
-    """Adds first children, their first children and so on: nodes and entries.
+  def with_first_children(self, nodes, entry):
+    """Returns the nodes with all first children below them, and all entries.
 
     The parent of a first child has lost no child yet. Its residual is its entry
     times p, which is known without a pass.
@@ -130,7 +136,7 @@ class _Residuals:
     return np.concatenate(generations), jnp.concatenate(entries)
 
   def reject(self, nodes, rank) -> None:
-    """Rejects one child of each of these nodes: that of rank `rank[node]`."""
+    """Rejects one child of each of these nodes, of rank `rank[node]`."""
     if not len(nodes):
       return
     # In the order of their latest residuals, which are then a slice.
@@ -152,8 +158,8 @@ class _Residuals:
   def latest(self, nodes) -> jax.Array:
     """Returns the latest residuals [n, 4 + K] of these nodes."""
     order = np.lexsort(self.last[nodes].T[::-1])
-    step, row = self.last[nodes][order].T
-    parts = [rows(self.steps[i], row[step == i]) for i in np.unique(step)]
+    batch, row = self.last[nodes][order].T
+    parts = [rows(self.batches[i], row[batch == i]) for i in np.unique(batch)]
     return rows(jnp.concatenate(parts), np.argsort(order))
 
   def after(self, g, spared):
@@ -163,9 +169,9 @@ class _Residuals:
     )
 
   def _add(self, nodes, g) -> None:
-    step = np.full(len(nodes), len(self.steps))
-    self.last[nodes] = np.stack([step, np.arange(len(nodes))], axis=1)
-    self.steps.append(g)
+    batch = np.full(len(nodes), len(self.batches))
+    self.last[nodes] = np.stack([batch, np.arange(len(nodes))], axis=1)
+    self.batches.append(g)
 
 
 def _start(tree: Tree) -> np.ndarray:

@@ -2,8 +2,8 @@
 
 Nodes are visited in level order, so parents come before children and siblings
 are in draw order. Each node is entered, and then rejected from its parent's
-residual. The rejection takes a pass over a row of p and of q. It is skipped if
-its result is never read.
+residual. The rejection takes a pass over a row of p and of q. If its result is
+never read, the pass is skipped, but not under `vmap`.
 
 Axes: N nodes, K children of a node, V vocabulary.
 """
@@ -23,7 +23,7 @@ from tv_jax.verifiers.offers import Offers
 def offers(
   tree: Topology, proposal: Proposal, tokens, q, p, *, inherits: bool
 ) -> Offers:
-  """Computes the offers of `levels.py`.
+  """Computes the offers of a traced tree; `levels.py` has static trees.
 
   A node of the traversal inherits mass: it starts with its entry probability
   times p. In token-level verification (`inherits` is False) it starts with p.
@@ -34,7 +34,7 @@ def offers(
   ranks = np.arange(children.shape[1], dtype=np.int32)
   one = jnp.ones((), p.dtype)
 
-  def spared(node):  # whether the mass after its last rejection is never read
+  def spared(node):  # whether nobody reads the mass after its last rejection
     return (node == ROOT) | (not inherits)
 
   def visit(node, state):

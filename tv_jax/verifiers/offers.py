@@ -31,7 +31,8 @@ from tv_jax.verifiers.decision import NOT_OFFERED, Decision, settle
 
 DOWN, UP = "down", "up"
 # `tree -> [N]` All nodes, sorted by when they are offered, with the root last.
-# For a traced tree the root may be repeated, as padding.
+# For a `Tree` it is a NumPy array. For a traced tree the root may be repeated,
+# as padding.
 Order = Callable[[Tree | Topology], jax.Array | np.ndarray]
 
 
@@ -40,7 +41,7 @@ class Offers(NamedTuple):
 
   Attributes:
     chance: [N] Probability to accept a node when it is offered. The root's is
-      not read. A NaN is a fault.
+      not used, but a NaN anywhere is a fault.
     offered: [N] bool: Whether the node can be offered at all.
     residual: `node [] -> [V]`: Distribution of the bonus token after a node, up
       to a factor. Called once, for the accepted node.
@@ -112,7 +113,8 @@ def _stop_law_in(order, chance):
   return jnp.zeros_like(chance).at[order].add(hit * missed)
 
 
-# DOWN: the deepest node with only first-accepted siblings on its path.
+# DOWN: the deepest node such that each node on its path is the first accepted
+# of its siblings.
 
 
 def _walk_down(tree, offered, hit):

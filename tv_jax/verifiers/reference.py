@@ -72,7 +72,7 @@ def token_level(tree, proposal, tokens, q, p, eta) -> Decision:
 class _Traversal(NamedTuple):
   """The state of Algorithm 3: the remaining tree T and distributions."""
 
-  deleted: jax.Array  # [] number of nodes deleted from T
+  deleted: jax.Array  # [] number of nodes offered, and so deleted from T
   accepted: jax.Array  # [] bool: whether the last deleted node was accepted
   p_alpha: jax.Array  # [N] acceptance rates
   M_b: jax.Array  # [N, V] the target's residual distributions after the nodes

@@ -36,10 +36,10 @@ from tv_jax.proposals import INVALID
 
 
 def largest(dtype) -> float:
-  """Returns the limit of alpha and beta, below which sums of rows are finite.
+  """Returns the largest alpha and beta with which sums of rows are finite.
 
-  No proposal scales q by more than 1e31 in float32 (`proposals.exhausted`). So
-  only nodes that are reached with probability below 1e-6 come near the limit.
+  Our proposals scale q by at most 1e31 in float32 (`proposals.exhausted`). To
+  reach this limit, divisors must also be below 1e-6.
   """
   return float(jnp.finfo(dtype).max / 8)
 
@@ -55,7 +55,7 @@ class Law(NamedTuple):
 class Siblings(NamedTuple):
   """The children of a node, in draw order."""
 
-  tokens: jax.Array  # [K] int32; INVALID as padding
+  tokens: jax.Array  # [K] int32; INVALID as padding, or if none was drawn
   fresh: jax.Array  # [K] whether no elder sibling holds the same token
   p_at: jax.Array  # [K] target probabilities at the tokens
   laws: Law  # [K, ..] the distribution of each child
@@ -113,7 +113,7 @@ def begin(p_at: jax.Array, chance: jax.Array) -> Residual:
 
 
 def enter(g_at: jax.Array, law_at: jax.Array, exists: jax.Array) -> jax.Array:
-  """Returns the probability to enter a child, min(1, g / q_j); else 0."""
+  """Returns min(1, g / q_j), the probability to enter a child, if it exists."""
   chance = g_at / jnp.where(exists, law_at, 1)
   # A select keeps a NaN on every device; `minimum` does not.
   return jnp.where(exists, jnp.where(chance > 1, 1, chance), 0)
@@ -136,8 +136,8 @@ def positive(x: jax.Array) -> jax.Array:
 def shift(g: Residual, law: Law) -> Residual:
   """Returns [g - q_j]_+ without dividing it; g if the child does not exist.
 
-  This suffices for the last rejection of a node that is accepted by
-  construction: only the shape of its residual is used, and not its mass.
+  This suffices for the last rejection of a node that is accepted if all its
+  children are rejected: only the shape of its residual is used, not its mass.
   """
   at = g.at - law.at
   return g._replace(
@@ -195,8 +195,8 @@ def mass_off(alpha, beta, p, q, tokens) -> jax.Array:
 def write_out(g: Residual, tokens, p, q) -> jax.Array:
   """Returns g / alpha [V], which is [p - beta / alpha q]_+ outside the tokens.
 
-  If no child was rejected, this is p to the last bit. A leaf's row of q, which
-  may be arbitrary, is not used.
+  If no child exists, this is p to the last bit. A leaf's row of q, which may be
+  arbitrary, is not used.
   """
   alpha = jnp.where(g.alpha > 0, g.alpha, 1)
   ratio, most = g.beta / alpha, largest(g.at.dtype)

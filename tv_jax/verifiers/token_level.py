@@ -3,7 +3,7 @@
 This is Algorithm 2 of the traversal's paper, as in SpecInfer, EAGLE and
 Sequoia: RRS or RRSw, depending on the proposal. On a chain it is vanilla
 speculative decoding (Algorithm 1). Every node starts with the residual g = p. A
-child is offered with its entry probability, and each rejected child reduces g.
+child is offered with its entry probability, and each rejected child changes g.
 """
 
 from tv_jax.tree import Tree
@@ -13,7 +13,7 @@ from tv_jax.verifiers.verifier import Verifier
 
 
 def offers(tree, *draft) -> Offers:
-  """Computes offers level by level, or in a loop for a traced tree."""
+  """Computes offers in batches of nodes, or in a loop for a traced tree."""
   if isinstance(tree, Tree):
     return levels.token_level_offers(tree, *draft)
   return loop.offers(tree, *draft, inherits=False)

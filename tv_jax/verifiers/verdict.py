@@ -39,8 +39,8 @@ class Verdict:
 def toss(key: jax.Array, count: int, dtype) -> jax.Array:
   """Draws the uniforms [count] of a verification."""
   coins, _ = jax.random.split(key)
-  # One float32 uniform has 23 bits. It would be 0 once in 2^23 draws, and then
-  # pass even the smallest threshold. A second draw adds lower digits.
+  # One float32 uniform has 23 bits. It would be 0 once in 2^23 draws, and 0 is
+  # less than even the smallest threshold. A second draw adds lower digits.
   coarse, fine = jax.random.uniform(coins, (2, count), dtype)
   eta = coarse + fine * jnp.finfo(dtype).eps
   return jnp.minimum(eta, 1 - jnp.finfo(dtype).epsneg)
@@ -65,9 +65,9 @@ def decide_checked(
   """Makes the rule's decision, and checks it if the rule has no offers.
 
   An invalid decision becomes a fault: one step of plain decoding. A decision is
-  invalid if its node is outside the tree or has no token, or if its residual is
-  not a distribution. Decisions that are derived from offers are always valid.
-  For the arguments see `Verifier.decide`.
+  invalid if its node is outside the tree or has no token, or if its residual
+  has a negative entry or no positive finite sum. Decisions that are derived
+  from offers are always valid. For the arguments see `Verifier.decide`.
   """
   decision = rule.decide(tree, proposal, tokens, q, p, eta, offers)
   if rule.offers:
@@ -152,8 +152,8 @@ def check_drafts(
   for cycle, i in np.argwhere(drawn[:, 1:] & ~valid[:, 1:])[:1]:
     raise ValueError(
       f"{_of(cycle, tokens)}node {i + 1} has token {tokens[cycle, i + 1]}: give"
-      f" 0 to {V - 1}, or {INVALID} if none could be drawn, and below such a"
-      " node"
+      f" 0 to {V - 1}. Give {INVALID} if no token could be drawn, and to all"
+      " nodes below"
     )
   q = q if q.shape[1] == len(inner) else q[:, inner]
   for name, laws in (("q", q), ("p", p)):
@@ -164,8 +164,9 @@ def check_drafts(
     for cycle, i in np.argwhere(drawn[:, nodes] & ~good)[:1]:
       raise ValueError(
         f"{_of(cycle, tokens)}{name}[{nodes[i]}] sums to"
-        f" {total[cycle, i]:.6g} and is {least[cycle, i]:.6g} at least: give"
-        " probabilities, not logits or truncated probabilities"
+        f" {total[cycle, i]:.6g}, and its least entry is"
+        f" {least[cycle, i]:.6g}: give probabilities, not logits or truncated"
+        " probabilities"
       )
 
 

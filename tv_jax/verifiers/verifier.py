@@ -25,8 +25,8 @@ Decide = Callable[
 ]
 
 
-def _everywhere(tree: Tree | Adaptive) -> None:
-  """Accepts every tree. A lambda instead could not be pickled."""
+def _nowhere(tree: Tree | Adaptive) -> None:
+  """Refuses no tree. It is not a lambda, so that rules can be pickled."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class Verifier:
   offers: Callable[..., Offers] | None = None
   walk: str | Order = UP
   decision: Decide | None = None
-  refuses: Callable[[Tree | Adaptive], str | None] = _everywhere
+  refuses: Callable[[Tree | Adaptive], str | None] = _nowhere
   proposals: tuple[str, ...] = ()
   by_path: bool = False
   static_only: bool = True
