@@ -93,7 +93,7 @@ def _render(groups: Sequence[Group], *, name: str, axis: str) -> Artefact:
     for place in comparing.places(group):
       tree = str(place.tree)
       kind = tree.partition(":")[0] if trees else tree
-      fixed = kind, place.proposal, *place.pooled(axis).numbers
+      fixed = kind, place.proposal, *place.pooled(axis).conditions
       panels.setdefault(", ".join(map(str, fixed)), []).append(place)
     lengths, gains = {}, {}
     for panel, places in panels.items():
@@ -137,7 +137,7 @@ def _render_main(groups: Sequence[Group]) -> Artefact:
     for place in comparing.places(group):
       title = str(place.tree)
       if place.pooled("tree") != AS_PRINTED:
-        title = ", ".join([title, str(place.proposal), *place.numbers])
+        title = ", ".join([title, str(place.proposal), *place.conditions])
       answers = comparing.answers_of(group.answers, place)
       rows = []
       for task in dict.fromkeys([*TASKS, *(item.task for item in answers)]):

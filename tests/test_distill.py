@@ -3,8 +3,10 @@
 import dataclasses
 import functools
 import itertools
+import pathlib
 import random
 import re
+import shutil
 
 import jax
 import jax.numpy as jnp
@@ -462,9 +464,9 @@ def test_text_is_gone_on_with_as_it_was_begun(pair, tmp_path):
 @pytest.mark.parametrize(
   ("how", "told"),
   [
-    ({"layers": (9,)}, r"layers=\[9\]: give 1 at most, of 0 to"),
+    ({"layers": (9,)}, r"layers=\[9\]: give at most 1, from 0 to"),
     ({"held_out": 0}, "held_out=0"),
-    ({"length": 20}, "of 0 conversations of at most length=20"),
+    ({"length": 20}, "0 conversations have at most length=20"),
     ({"answer": (3, 9999)}, "token 9999"),
   ],
 )
@@ -475,6 +477,19 @@ def test_what_cannot_be_made_is_refused(pair, tmp_path, how, told):
   how = dataclasses.replace(HOW["eagle"], **how)
   with pytest.raises(ValueError, match=told):
     make(pair, tmp_path / "out", how, tmp_path / "data", text=text)
+
+
+def test_another_target_under_the_same_name_is_refused(pair, tmp_path):
+  copy = tmp_path / "target"
+  copy.mkdir()
+  shutil.copy(pathlib.Path(pair.path) / "config.json", copy)
+  pair = dataclasses.replace(pair, path=str(copy))
+  text = [distill.Conversation(prompt=(1,) * 20, answer=(5, 6))] * 6
+  how = dataclasses.replace(HOW["eagle"], length=20)
+  for weights, told in ((b"1", "length=20"), (b"2", "begun in another way")):
+    (copy / "model.safetensors").write_bytes(weights)
+    with pytest.raises(ValueError, match=told):
+      make(pair, tmp_path / "out", how, tmp_path / "data", text=text)
 
 
 def test_what_no_draft_is_made_for_is_refused_before_any_text(pair, tmp_path):

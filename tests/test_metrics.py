@@ -36,6 +36,14 @@ def test_errors_are_clustered():
   assert f"{Estimate.clustered(values, 0 * item)}".endswith("± ?")
 
 
+def test_a_nan_is_a_number_in_each_question():
+  expected = {"traversal": [None, 2.0]}  # as JSON has it
+  answers = [record(1, expected=expected), record(2)]
+  found = metrics.expected_by_item(answers, "traversal")
+  assert np.isnan(found[1])
+  assert found[2] == pytest.approx(2.5)
+
+
 def test_by_item_and_by_token():
   # Item 1: 6 of 2 cycles; item 2, two turns: 1 + 9 of 4 cycles.
   records = [

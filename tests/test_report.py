@@ -196,7 +196,7 @@ def broken(made):
   ("change", "finish", "warned"),
   [
     (lambda made: made[:30], False, ["THE RUN IS NOT FINISHED: 30 answers"]),
-    (longer, True, ["CHECK FAILED: traversal on eagle: realised"]),
+    (longer, True, ["CHECK FAILED: traversal on eagle, without_replacement"]),
     (
       broken,
       True,

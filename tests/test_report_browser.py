@@ -73,7 +73,7 @@ def trace(tree, question):
   def word(token):
     return WORDS[token % len(WORDS)]
 
-  kept = answers.traced(result.trace[0], config, result.tokens[0], word)
+  kept = answers.explorer_trees(result.trace[0], config, result.tokens[0], word)
   return {
     "task": "qa",
     "question": question,

@@ -135,6 +135,10 @@ def test_environments_are_listed(folder):
   for environment in (ENVIRONMENT, later, newer, ENVIRONMENT):
     enter(folder, environment=environment).close()
   assert store_lib.read(folder).environments == [ENVIRONMENT, newer]
+  with enter(folder) as store:
+    store.finish()
+  enter(folder, environment={**newer, "jax": "0.12.0"}).close()
+  assert store_lib.read(folder).environments == [ENVIRONMENT, newer]
 
 
 BEGUN = {"questions": "1", "target/config.json": "2", "target/weights": "3"}

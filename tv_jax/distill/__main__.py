@@ -39,7 +39,7 @@ _PROMPTS = flags.DEFINE_string(
 _TEXT = flags.DEFINE_string(
   "text",
   None,
-  "A file of text to train on instead, with lines"
+  "A file of text to train on, in place of the target's. Its lines are"
   ' {"prompt": [tokens], "answer": [tokens]}.',
 )
 _BATCH = flags.DEFINE_integer(

@@ -8,8 +8,9 @@ divided by the probability p(x_1 .. x_i) of the text, is
   token-level:          min(1, q(x_1) / p(x_1)) .. min(1, q(x_i) / p(x_i))
 
 (Lemma 2 of the paper, and a change of measure). The last token can be averaged
-out. With m and R of the tokens before it, the values are then
-sum_x min(m p(x), R q(x)) and m sum_x min(p(x), q(x)). `Prefix` has logarithms.
+out. Let m be the value above for the tokens before it, and R their R_(i-1). The
+values are then sum_x min(m p(x), R q(x)) and m sum_x min(p(x), q(x)). `Prefix`
+has logarithms.
 
 Axes: [..] any, B rows, T tokens, W roots of a row, D levels, U tokens that the
 draft knows, V vocabulary.

@@ -109,6 +109,8 @@ def step_rows(
 def usable(text: Sequence[Conversation], V: int) -> list[Conversation]:
   """Returns the conversations with an answer and two prompt tokens or more.
 
+  A head needs a token before the first root.
+
   Raises:
     ValueError: None is left, or a token is outside the target's vocabulary.
   """

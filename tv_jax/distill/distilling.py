@@ -24,7 +24,7 @@ from tv_jax.distill.data import Shape
 from tv_jax.distill.drafts import Trainee
 from tv_jax.distill.scoring import Scores
 from tv_jax.distill.text import Conversation, Writing, option
-from tv_jax.edge import checks, disk, reading
+from tv_jax.edge import checks, disk
 from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine.pair import Pair
 from tv_jax.models import Model
@@ -99,8 +99,8 @@ def distill(
       used.
     prompts: User turns that the target answers; None: the target also writes
       the questions.
-    text: Text to train on instead. If the target did not sample it, the
-      scores do not predict the lengths of runs.
+    text: Text to train on, in place of the target's. If the target did not
+      sample it, the scores do not predict the lengths of runs.
     batch_size: Conversations that are written together.
     progress: Called with what is being done, how much is done, and the total.
 
@@ -112,7 +112,7 @@ def distill(
   _check(settings, writing, pair.target)
   # Everything that determines the draft.
   about = {
-    "target": reading.name_of(pair.target.source),
+    **texts.about_target(pair),
     "training": dataclasses.asdict(settings),
     "writing": dataclasses.asdict(writing),
   }
@@ -238,7 +238,7 @@ def _reporter(score, progress: Progress):
 
 
 def frequent(text, count: int, config) -> np.ndarray | None:
-  """Returns the most frequent tokens of the answers, sorted; None: all."""
+  """Returns the most frequent tokens of the answers, by id; None for all."""
   if not 0 < count < config.vocab_size:
     return None
   seen = collections.Counter(token for x in text for token in x.answer)
@@ -257,8 +257,8 @@ def _split(
   kept = [i for i in fits if text[i].prompt not in asked]
   if not kept:
     raise ValueError(
-      f"of {len(fits)} conversations of at most length={settings.length} tokens"
-      f" none has another prompt than the held_out={settings.held_out}: give"
+      f"{len(fits)} conversations have at most length={settings.length} tokens,"
+      f" none with another prompt than the held_out={settings.held_out}: give"
       " more text"
     )
   return held, kept

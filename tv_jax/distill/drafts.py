@@ -73,7 +73,9 @@ def check(draft_kind: str, target: Model, layers: Sequence[int]) -> None:
   last = target.config.num_hidden_layers - 1
   most = 1 if draft_kind.startswith("eagle") else last + 1
   if len(layers) > most or max(layers, default=0) > last:
-    raise ValueError(f"layers={[*layers]}: give {most} at most, of 0 to {last}")
+    raise ValueError(
+      f"layers={[*layers]}: give at most {most}, from 0 to {last}"
+    )
 
 
 def read_by(draft_kind: str, target: Config) -> tuple[int, ...]:
@@ -135,6 +137,7 @@ def make(
     taken = {"unembedding": taken["embedding"]} | taken
     trained = _head3(key, config, copies[0]) | {"norm": norm}
   else:
+    # Without an end token, the last token.
     ends = (*config.eos_token_id, config.vocab_size - 1)
     block = Block(
       size=depth,
@@ -205,7 +208,7 @@ def _in_one_pass(key, config: Config, layers: list, embedding) -> dict:
 
 
 def _passing(key, config: Config) -> dict:
-  """Makes a projection to the last layer's output plus a little noise."""
+  """Makes a projection to the highest layer's output plus a little noise."""
   E = config.hidden_size
   J = E * len(config.target_layers)
   noise = 0.1 * J**-0.5 * jax.random.normal(key, (E, J))

@@ -29,7 +29,7 @@ def loss(
   key,
   rows: Rows,
 ) -> tuple[jax.Array, dict]:
-  """Returns the loss and no other values to log.
+  """Returns the loss, and {} since `train` expects values to log.
 
   The loss is the cross-entropy of q relative to p, which is KL(p, q) plus a
   constant, averaged over roots and summed over levels.

@@ -62,6 +62,7 @@ class Scores:
       rule: One of `RULES`.
     """
     return [
+      # With fewer cycles for the same text, cycles are longer.
       metrics.relative(base, cycles, np.arange(len(base)))
       for cycles, base in zip(
         self.cycles[rule], other.cycles[rule], strict=True
@@ -200,7 +201,7 @@ def summary(chances: Sequence[np.ndarray]) -> Scores:
 
 
 def visits(chances: np.ndarray) -> np.ndarray:
-  """Returns the probability that a run begins a cycle at each root.
+  """Returns the probability, given the text, that a cycle begins at each root.
 
   Args:
     chances: [D, roots] probability that at least d + 1 tokens are accepted.
@@ -219,8 +220,9 @@ def visits(chances: np.ndarray) -> np.ndarray:
 def _length(chances: list) -> tuple[np.ndarray, np.ndarray]:
   """Returns values whose mean is the length, and each conversation's cycles.
 
-  A conversation's value differs from the mean by its contribution to the mean's
-  error, times the number of conversations. The last roots lack deeper levels,
+  A conversation's value is the mean plus its first-order effect on the mean,
+  times the number of conversations. So the spread of the values gives the error
+  of the mean. The last roots lack deeper levels,
   since the text ends, so each level's mean is over the roots that have this
   level.
   """

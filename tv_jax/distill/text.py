@@ -2,7 +2,7 @@
 
 An instruct model that reads its chat template up to the user's turn writes a
 plausible question (Xu et al. 2024, arXiv:2406.08464), and then the answer.
-Conversation i depends on the seed and on i alone.
+Under the same settings, conversation i depends on i alone.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ PRODUCTS = frozenset({"qkv", "out", "gate_up", "down", "fc"})
 
 
 def _dimensions(path, leaf) -> MuonDimensionNumbers | None:
-  """Returns the axes of a kernel for Muon; None: AdamW updates the leaf."""
+  """Returns the axes of a kernel for Muon; None: Adam updates the leaf."""
   del leaf
   *_, product, name = ("", *(entry.key for entry in path))
   if name == "kernel" and product in PRODUCTS:
@@ -49,7 +49,10 @@ def schedule(
 
 
 def optimizer(rate: optax.Schedule) -> optax.GradientTransformation:
-  """Makes Muon for the kernels of the layers, and AdamW for the rest."""
+  """Makes Muon for the kernels of PRODUCTS, and Adam for the rest.
+
+  Weight decay applies to Muon's kernels only.
+  """
   return optax.chain(
     optax.clip_by_global_norm(1.0),
     optax.contrib.muon(

@@ -17,8 +17,8 @@ _VERIFIERS = flags.DEFINE_string(
 _PROPOSALS = flags.DEFINE_string(
   "proposals",
   None,
-  "The proposal, as package.module:name, if a file names one that is not built"
-  " in.",
+  "The proposal of all files, as package.module:name, if they name one that is"
+  " not built in.",
 )
 _COINS = flags.DEFINE_integer(
   "coins",
@@ -37,7 +37,7 @@ def main(paths) -> None:
   rules = {name: resolve(name) for name in asked or DEFAULT}
   proposal = _PROPOSALS.value
   drawn = proposals.resolve(proposal) if proposal else None
-  # Check all files before the first is evaluated.
+  # All files are read before the first is evaluated.
   files = {path: replay.load(path, drawn) for path in paths}
   for path, cycles in files.items():
     misfits = {

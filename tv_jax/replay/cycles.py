@@ -35,7 +35,7 @@ class Cycles:
     q: [C, M, V] float32 draft distributions.
     p: [C, M, V] float32 target distributions.
     item: [C] number of the prompt; by default each cycle is an item.
-    cycle: [C] number of the cycle in the prompt's answer.
+    cycle: [C] number of the cycle in the prompt's answer; by default its index.
     verifier: Name of the rule that ran, if any.
     temperature: Temperature of the target.
     accepted: [C] tokens gained, if a rule ran.

@@ -2,7 +2,8 @@
 
 Batch size and padding depend on the settings and on all questions, answered or
 not, and rows are independent. So after a crash the missing answers are the same
-as without it. A crash loses answers that are queued behind an unfinished one.
+as without it. A crash also loses finished answers that wait for an earlier,
+unfinished answer.
 """
 
 import functools
@@ -90,7 +91,7 @@ class Answerer:
     return functools.cache(lambda token: self.text([*before, token])[length:])
 
   @functools.cached_property
-  def traced(self) -> set[int | str]:
+  def traced_questions(self) -> set[int | str]:
     """The questions for which the trees of the first turn are kept."""
     few = questions_lib.limit(self.questions, self.settings.explorer.per_task)
     return {question.question_id for question in few}
@@ -104,7 +105,7 @@ class Answerer:
       self.pair,
       settings.batch_size,
       panel=[settings.named.rules[settings.baseline]],
-      trace=settings.explorer.cycles if self.traced else 0,
+      trace=settings.explorer.cycles if self.traced_questions else 0,
     )
 
   def __call__(self, method: Method, config: DecodeConfig) -> None:
@@ -160,9 +161,9 @@ class Answerer:
     if self.settings.exact_match and key.turn < len(question.references):
       references = question.references[key.turn]
       right = any(is_right(text, reference) for reference in references)
-    if own.trace and key.turn == 0 and key.question in self.traced:
+    if own.trace and key.turn == 0 and key.question in self.traced_questions:
       prompt = question.turns[0]
-      trace = traced(own.trace, config, own.tokens, self.piece)
+      trace = explorer_trees(own.trace, config, own.tokens, self.piece)
     return Answer(
       **vars(key),
       tokens=own.tokens,
@@ -180,13 +181,13 @@ class Answerer:
     )
 
 
-def traced(
+def explorer_trees(
   trace: Trace,  # its arrays, [cycles, N]
   config: DecodeConfig,
   tokens: list[int],
   piece: Callable[[int], str],
 ) -> list[dict]:
-  """Returns the trees of an answer's first cycles for the explorer."""
+  """Returns the trees of an answer's first cycles, for explorer.js."""
   assert config.tree
   cycles, end = [], 0
   for i, node in enumerate(trace.node.tolist()):
@@ -196,9 +197,9 @@ def traced(
       parents, places = config.tree.parents, np.arange(config.nodes)
     else:  # without the empty places
       parents, places = drop_empty_places(seen.parent)
-    drawn = seen.tokens[places].tolist()
+    node_tokens = seen.tokens[places].tolist()
     # The root was not drawn in this cycle.
-    missing = np.array([True, *(token == INVALID for token in drawn[1:])])
+    missing = np.array([True, *(token == INVALID for token in node_tokens[1:])])
     laws = {
       name: _numbers(np.where(missing, np.nan, getattr(seen, name)[places]))
       for name in ("p", "q", "drawn")
@@ -207,7 +208,7 @@ def traced(
       {
         "cycle": i,
         "parents": [*parents],
-        "pieces": [None if t == INVALID else piece(t) for t in drawn],
+        "pieces": [None if t == INVALID else piece(t) for t in node_tokens],
         **laws,
         "coins": _numbers(seen.coins[places]),
         "stop": {
@@ -244,6 +245,6 @@ def offered(rule: Verifier, parents, places, judged: Judged) -> dict:
 
 
 def _numbers(values) -> list[float | None]:
-  """Returns floats with the shortest decimals of a float32; None for NaN."""
+  """Returns the shortest decimals of float32 numbers; None if not finite."""
   values = np.asarray(values, np.float32)
   return [float(str(x)) if np.isfinite(x) else None for x in values]

@@ -17,7 +17,7 @@ _PACKAGES = ("jax", "jaxlib", "flax", "transformers", "numpy")
 
 
 def describe() -> dict:
-  """Returns versions, devices and the date. Only the date varies by run."""
+  """Returns the versions, devices and date of this process."""
   devices = jax.devices()
   return {
     "tv_jax": importlib.metadata.version("tv_jax"),

@@ -1,7 +1,7 @@
 """Means of acceptance lengths over items and over tokens, and their errors.
 
-An item is a question, with its turns and seeds pooled. The cycles of an item
-share a context and are not independent, so errors are clustered by item.
+An item is a question with all its turns and seeds. The cycles of an item share
+a context and are not independent, so errors are clustered by item.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ class Cell:
   """The results of one decoding method on some items.
 
   Attributes:
-    by_item: Tokens per cycle: the mean of each item, then the mean over items.
-      The paper's measure.
+    by_item: Tokens per cycle, the paper's measure: the mean over a question's
+      cycles in each seed, then over seeds, then over questions.
     by_token: Tokens per cycle, over all cycles: 1 + accepted / drafts, as
       engines print it. Spec-Bench's measure.
-    reached: The share of cycles that accepted a node at depth 1, 2, .. up to
-      the deepest accepted node.
-    conditional: The same share among the cycles that accepted a node one level
-      higher.
+    reached: The share of cycles that accepted d drafted tokens or more, for
+      d = 1, 2, .. up to the most that any cycle accepted.
+    conditional: The same share among the cycles that accepted d - 1 or more.
     drafted: Nodes drafted per cycle; None for plain decoding.
     expected: The rule's expected tokens per cycle, given each draft.
     gain: `expected` minus the baseline's expected length on the same drafts.
@@ -118,11 +117,12 @@ def quotient(item, over, under) -> Estimate:
 
   Args:
     item: The item of each value, by which the error is clustered.
-    over: Arrays of the same length.
-    under: Arrays of the same length.
+    over: Arrays; the numerator is the product of their sums.
+    under: As many arrays; the denominator is the product of their sums.
 
   Returns:
-    The quotient. Its error is to first order in the sums of all clusters.
+    The quotient. Its error is the delta method's: all sums vary together, by
+    item.
   """
   over, under = (np.array([*arrays], np.float64) for arrays in (over, under))
   sums, below = over.sum(1), under.sum(1)
@@ -205,7 +205,7 @@ def expected_by_item(
 
 
 def right(answers: Iterable[Answer]) -> dict[int | str, float]:
-  """Returns the share of right answers, by question with a reference."""
+  """Returns the share of right answers of each question with a reference."""
   known = [answer for answer in _sound(answers) if answer.right is not None]
   return _by_item(known, lambda answer: [answer.right])
 
@@ -221,7 +221,8 @@ def _by_item(
   pooled: dict[int | str, dict[int | None, list[float]]] = {}
   for answer in answers:
     seeds = pooled.setdefault(answer.question, {})
-    seeds.setdefault(answer.method.seed, []).extend(values(answer))
+    numbers = np.array(values(answer), float)  # None becomes NaN again
+    seeds.setdefault(answer.method.seed, []).extend(numbers.tolist())
   return {
     question: float(np.mean([sum(x) / len(x) for x in seeds.values() if x]))
     for question, seeds in pooled.items()

@@ -18,9 +18,9 @@ SOURCE = (
   "question.jsonl"
 )
 
-# The bundled files, in order: the six tasks, Python for the template "raw",
-# and more of the six tasks to tune trees on, all for the bundled models; and
-# everyday questions for real language models.
+# The bundled files. For the bundled models: "minibench" has the six tasks,
+# "python" is for the template "raw", and "tuning" has more of the six tasks, to
+# tune trees on. "everyday" is for real language models.
 NAMED = ("minibench", "python", "tuning", "everyday")
 
 # MT-Bench's own categories, in the order of its questions: ten of each, with
@@ -107,7 +107,7 @@ def load_questions(source: str | os.PathLike) -> tuple[Question, ...]:
       f"{path} is not Spec-Bench's question.jsonl: it has {dict(counts)}, not"
       f" {SPEC_BENCH}"
     )
-  return _by_task([*questions.values()])
+  return _mark_mt_bench([*questions.values()])
 
 
 def _question(row: dict, number: int, category: str) -> Question:
@@ -137,7 +137,7 @@ def _question(row: dict, number: int, category: str) -> Question:
   )
 
 
-def _by_task(questions: Sequence[Question]) -> tuple[Question, ...]:
+def _mark_mt_bench(questions: Sequence[Question]) -> tuple[Question, ...]:
   """Marks MT-Bench's questions.
 
   Categories with MT-Bench's names count as MT-Bench in a file like
@@ -191,7 +191,7 @@ def number_of(question: int | str, turn: int) -> int:
 def select(
   questions: Sequence[Question], tasks: Sequence[str]
 ) -> tuple[Question, ...]:
-  """Returns the questions of the named tasks, or all without names."""
+  """Returns the questions of these tasks; all questions if `tasks` is empty."""
   # A config lists tasks with spaces between, so spaces inside are underscores.
   names = ["_".join(question.task.split()) for question in questions]
   for task in tasks:
@@ -218,7 +218,7 @@ def limit(questions: Sequence[Question], per_task: int) -> tuple[Question, ...]:
 
 
 def conversation(question: Question, answers: Sequence[str]) -> list[str]:
-  """Returns a conversation: turns and `answers`, up to the next open turn."""
+  """Returns the turns and answers so far, and the turn to answer next."""
   turns = [question.turns[0]]
   for answer, turn in zip(answers, question.turns[1:], strict=False):
     turns += [answer, turn]

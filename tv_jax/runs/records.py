@@ -14,8 +14,8 @@ PLAIN = "plain"  # the verifier of decoding without a draft
 NONE = "none"  # the tree and the proposal of PLAIN
 ALL = "all"  # the name of all tasks together, in tables
 
-# The first axes of the grid: those that plain decoding does not have.
-PLACE = ("tree", "proposal", "verifier")
+# The axes of drafting. Plain decoding has NONE and PLAIN there.
+DRAFTED_AXES = ("tree", "proposal", "verifier")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,14 +63,14 @@ class Method:
     return dataclasses.replace(self, tree=NONE, proposal=NONE, verifier=PLAIN)
 
   @property
-  def numbers(self) -> list[str]:
-    """The fields but tree, proposal and verifier: "T = 1", "seed 0"."""
+  def conditions(self) -> list[str]:
+    """The other axes in words: "T = 1", "seed 0"."""
     short = {"temperature": "T = ", "seed": "seed "}
     return [
       short.get(name, f"{name} = ")
       + (f"{value:g}" if isinstance(value, float) else str(value))
       for name, value in self.fields.items()
-      if name not in PLACE
+      if name not in DRAFTED_AXES
     ]
 
   def __str__(self) -> str:
@@ -78,7 +78,7 @@ class Method:
     what = "plain decoding"
     if not self.plain:
       what = f"{self.verifier} on {self.tree}, {self.proposal}"
-    return ", ".join([what, *self.numbers])
+    return ", ".join([what, *self.conditions])
 
 
 AXES = tuple(field.name for field in dataclasses.fields(Method))
@@ -108,7 +108,7 @@ class Key:
 
   @property
   def fields(self) -> dict:
-    """The first fields of a line, the method's among them."""
+    """The fields that begin a line of items.jsonl."""
     asked = {"task": self.task, "question": self.question, "turn": self.turn}
     return asked | vars(self.method)
 
@@ -130,7 +130,7 @@ class Answer(Key):
       NaN occurred.
     stops: How often each node was the accepted node.
     faults: Cycles with a NaN, an invalid decision or an invalid draft.
-    right: Whether the text equals the reference; None without a reference.
+    right: Whether the last line equals a reference; None without a reference.
     prompt: The user's message, if trees were kept.
     trace: The first cycles' trees, for the report's explorer.
     error: The reason why the answer is missing, or None.

@@ -16,7 +16,7 @@ from tv_jax.engine.pair import Pair
 from tv_jax.models import templates
 from tv_jax.models.config import DTYPES
 from tv_jax.proposals import Proposal
-from tv_jax.runs.records import AXES, NONE, PLACE, PLAIN, Method
+from tv_jax.runs.records import AXES, DRAFTED_AXES, NONE, PLAIN, Method
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Verifier
 
@@ -90,9 +90,9 @@ class Run:
   Attributes:
     experiment: The run's name, and by default its folder's.
     models: The pair.
-    questions: The path of a questions file, or "minibench", "everyday", or
-      "python" (for the template "raw"). After "spec_bench:" it is the path of
-      Spec-Bench's file, which is checked to be whole.
+    questions: The path of a questions file, or "minibench", "tuning",
+      "everyday", or "python" (for the template "raw"). After "spec_bench:" it
+      is the path of Spec-Bench's file, which is checked to be whole.
     tasks: The categories to ask; "mt_bench" stands for all of MT-Bench's.
       Empty: all categories of the file.
     per_task: Number of questions of each task; 0: all.
@@ -241,13 +241,15 @@ def _check(settings: Run) -> None:
 
 
 def grid(settings: Run) -> list[Method]:
-  """Returns all methods; methods that share a program are adjacent."""
+  """Returns all methods, in the order in which they decode."""
   places = [(NONE, NONE, PLAIN)] if settings.plain else []
   places += [
     (*place, rule) for place, rules in settings.rules.items() for rule in rules
   ]
   # A config names an axis in the plural.
-  values = [getattr(settings, f"{axis}s") for axis in AXES if axis not in PLACE]
+  values = [
+    getattr(settings, f"{axis}s") for axis in AXES if axis not in DRAFTED_AXES
+  ]
   return [
     Method.of(dict(zip(AXES, (*place, *point), strict=True)))
     for place, point in itertools.product(places, itertools.product(*values))
@@ -264,13 +266,13 @@ def decoding(
     method: The method.
     pair: The models.
     batch_size: Number of answers that are decoded together.
-    **drafted: Further options of `generate`, unless the method is plain.
+    **drafted: Further options of `generate`; a plain method ignores them.
 
   Raises:
     ValueError: The pair cannot decode by this method.
   """
   fields = dict(vars(method))
-  tree, proposal, verifier = (fields.pop(axis) for axis in PLACE)
+  tree, proposal, verifier = (fields.pop(axis) for axis in DRAFTED_AXES)
   if method.plain:
     drafted = {"verifier": None}
   else:

@@ -27,7 +27,7 @@ from tv_jax.tree import Tree
 # and evenly spread pieces.
 WHOLE = 64 << 20
 _PIECES, _PIECE = 4096, 4096
-# The target's tokenizer serves both models.
+# Patterns of the tokenizer's files. Both models use the target's tokenizer.
 _TOKENIZER = (
   *("generation_config.json", "tokenizer*", "chat_template*"),
   *("special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt"),

@@ -1,8 +1,8 @@
 """The crash-safe store of a run: a folder.
 
     config.json   the run's config
-    env.json      every environment that wrote here
-    sources.json  hashes of all files that the run read
+    env.json      the environments in which the run was started or continued
+    sources.json  hashes of all inputs: files, questions, rules, switches
     items.jsonl   one line for each finished item
     timing.json   speed, once it is measured
     COUNT         the expected number of items
@@ -121,7 +121,9 @@ class Store:
       disk.clear(folder)
       self.answers, size = _parse(folder / ITEMS)
       _keep_config(config, folder, self.answers)
-      _note_environment(environment, folder)
+      self.done = (folder / DONE).exists()
+      if not self.done:  # a finished run decodes nothing more
+        _note_environment(environment, folder)
       file = (folder / ITEMS).open("ab", buffering=0)
       self._file = resources.enter_context(file)
       if size < file.tell():  # a torn line
@@ -129,7 +131,6 @@ class Store:
         os.fsync(file.fileno())
       disk.sync_folder(folder)
       self._resources = resources.pop_all()
-    self.done = (folder / DONE).exists()
     self.timed = (folder / TIMING).exists()
 
   def __enter__(self) -> Store:

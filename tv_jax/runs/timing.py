@@ -35,7 +35,8 @@ def measure(
     with contextlib.suppress(ValueError):  # its answer has the error
       prompts.append(answers.next_prompt(pair, settings, question, []))
       asked.append(question)
-  # On a CPU one program for all rules costs no speed, and compiles once.
+  # On a CPU one program for all rules costs no speed, and compiles once. On
+  # other devices each rule has a program, which is faster.
   shared = {} if jax.default_backend() == "cpu" else {"among": ()}
   methods = {
     method: decoding(settings, method, pair, 1, panel=None, **shared)

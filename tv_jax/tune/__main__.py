@@ -13,7 +13,7 @@ from tv_jax.models import templates
 from tv_jax.tune import tuning
 
 _CONFIG = config_flag.define(
-  f"{config_flag.HELP} Its pair, its questions' first turns, its first"
+  f"{config_flag.HELP} Used are its pair, its questions' first turns, its first"
   " proposal, temperature and seed, and its trees to compare with. Default:"
   " quickstart.",
 )

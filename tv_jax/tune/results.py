@@ -49,7 +49,7 @@ class Tuned:
     rows: Results by name.
     plain: Seconds per token of plain decoding; None if it was not timed.
     check: Realised minus expected length of the wide tree: 0 within its error.
-    settings: Rule, proposal, temperatures and so on, as saved in the file.
+    settings: The rule, proposal and other options, as saved in the file.
     notes: Limitations of these numbers.
   """
 

@@ -145,7 +145,7 @@ def tune(
     )
   notes = [
     f"wide tree: {wide!r}; tuned on {tuned_on.sum()} cycles of every other"
-    f" prompt, measured on {len(items)} of the rest"
+    f" prompt, measured on {len(items)} cycles of the other prompts"
   ]
   assert config.proposal
   if not (config.proposal.nested and rule.by_path):

@@ -23,8 +23,8 @@ def render(
   """Renders the page, which may be saved and sent as it is.
 
   Args:
-    traces: The explorer's answers: their keys, "cycles" from `answers.traced`,
-      and optionally "prompt".
+    traces: The explorer's answers: the fields of their keys, "cycles" from
+      `answers.explorer_trees`, and optionally "prompt".
     settings: Pairs of a name, and settings or an environment.
     **texts: The rest of page.html: title, warnings, result (a sentence), plots,
       lead, tables and definitions.
@@ -50,7 +50,7 @@ def _embedded(traces: Sequence[Mapping]) -> str:
     rule for x in traces for cycle in x["cycles"] for rule in cycle["stop"]
   }
   names = [
-    ", ".join([x["verifier"], x["proposal"], *Method.of(x).numbers])
+    ", ".join([x["verifier"], x["proposal"], *Method.of(x).conditions])
     for x in traces
   ]
   data = {"traces": traces, "runs": names, "colors": forest.colors(rules)}

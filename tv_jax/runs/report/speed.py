@@ -15,10 +15,10 @@ DEFINITIONS = (
   " without compilation; all methods take turns on each question. Tokens/s:"
   " all tokens over all seconds. By question (Spec-Bench's): the mean of the"
   " questions' own speeds. Speed-up: over plain decoding in the same run. ±:"
-  " how far the timed questions differ.",
+  " one standard error over the timed questions.",
   "Net gain: in tokens per second, over the baseline on the same tree. It is"
-  " the gain on the same drafts, over all questions, minus the extra time of a"
-  " cycle, over the timed ones with their prompts.",
+  " (1 + gain) / (1 + extra time of a cycle) - 1. The gain is on the same"
+  " drafts of all questions, the time is of the timed questions, with prompts.",
 )
 
 

@@ -15,7 +15,7 @@ from tv_jax.runs.metrics import Cell
 from tv_jax.runs.records import ALL, Method
 from tv_jax.runs.store import StoredRun
 
-# By task, with ALL, and by method, with seeds pooled.
+# The cell of a task, which may be ALL, and of a method, whose seed is None.
 Cells = dict[str, dict[Method, Cell]]
 
 AXES = tuple(name for name in records.AXES if name != "seed")
@@ -46,9 +46,10 @@ TASKS = {
 DEFINITIONS = (
   "Acceptance length: tokens gained per cycle. The bonus token counts; an end"
   " token or the limit cuts only afterwards. By item (the paper): the mean of"
-  " each question first, with its turns and seeds pooled, then the mean over"
-  " questions. By token (Spec-Bench): the mean over all cycles, which engines"
-  " print as 1 + accepted / drafts. docs/definitions.md compares systems.",
+  " each question first (its turns pooled, then the mean over its seeds), then"
+  " over questions. By token (Spec-Bench): the mean over all cycles, which"
+  " engines print as 1 + accepted / drafts. docs/definitions.md compares"
+  " systems.",
   "By position: reached d is the share of cycles that accept at least d drafted"
   " tokens; conditional d is that share among the cycles that accept d - 1."
   " Drafted: nodes that a cycle really drafted, without the root.",
@@ -60,7 +61,7 @@ DEFINITIONS = (
   " contexts that the running rule reaches, not a difference of long runs."
   " Gain: the same in percent of what the baseline expects.",
   "Check: realised minus expected length, by cycle. It must be 0 within its"
-  " error; anything else is a bug.",
+  " error. More than four errors from 0 is a bug.",
   "Exact match: the share of answers whose last line equals the reference.",
 )
 
@@ -76,14 +77,14 @@ def cells_of(unit: StoredRun) -> Cells:
   # Trees and rules vary fastest, so the methods of a table are adjacent.
   axes = sorted(AXES, key=lambda axis: axis in ("tree", "verifier"))
 
-  def place(method):
+  def sort_key(method):
     pairs = ((config.get(f"{axis}s", []), vars(method)[axis]) for axis in axes)
     return [known.index(x) if x in known else -1 for known, x in pairs]
 
   return {
     task: {
       method: metrics.cell(grouped[task][method], config["baseline"])
-      for method in sorted(grouped[task], key=place)
+      for method in sorted(grouped[task], key=sort_key)
     }
     for task in sorted(grouped, key=tasks.index)
   }
@@ -225,7 +226,7 @@ def _numbers(value: Estimate | None) -> list:
 
 def title(fixed: Method) -> str:
   """Returns a condition in words, as "without_replacement, T = 1"."""
-  return ", ".join([str(fixed.proposal), *fixed.numbers])
+  return ", ".join([str(fixed.proposal), *fixed.conditions])
 
 
 def row_name(method: Method, several: bool) -> str:
@@ -233,7 +234,7 @@ def row_name(method: Method, several: bool) -> str:
   parts = [str(method.verifier)]
   if not method.plain:
     parts += [str(method.tree), str(method.proposal)][: 1 + several]
-  return ", ".join(parts + method.numbers * several)
+  return ", ".join(parts + method.conditions * several)
 
 
 def estimate(value: Estimate | None, spec: str = ".2f") -> str:

@@ -56,6 +56,7 @@ def write(folder: str | os.PathLike) -> Report:
   warnings = _warnings(unit, cells)
   files = {
     "cells.csv": tables.as_csv(cells),
+    # Without speeds, so that equal answers give equal bytes.
     "table.md": _markdown(shown, warnings),
     "table.tex": "\n".join(map(formats.latex, for_latex)),
   }
@@ -107,18 +108,17 @@ def _warnings(unit: store.StoredRun, cells: Cells) -> list[str]:
   for method, cell in by_method:
     if cell.drafted and not cell.drafted.mean and not cell.faults:
       lines.append(
-        f"NOTHING WAS DRAFTED in any cycle of {method}: the policy that shapes"
-        " the tree gave no root a child."
+        f"NOTHING WAS DRAFTED in any cycle of {method}: the tree's policy or"
+        " draft_stop gave no root a child."
       )
     # With few cycles the error is itself too uncertain for this test.
     check = cell.check if cell.cycles >= 100 else None
     if check and not abs(check.mean) <= 4 * check.error + 1e-4:
       lines.append(
-        f"CHECK FAILED: {method.verifier} on {method.tree}: realised - expected"
-        f" = {check:+.3f}"
+        f"CHECK FAILED: {method}: realised - expected = {check:+.3f}"
       )
   if (kept := len(unit.environments)) > 1:
-    lines.append(f"Answers are of {kept} environments; see below.")
+    lines.append(f"Answers come from {kept} environments; see below.")
   return lines
 
 
