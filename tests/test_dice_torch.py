@@ -218,6 +218,7 @@ def array_of_noise():
   ("program", "told"),
   [
     (lambda: torch.rand(3).cumsum(0), "torch's cumsum, which cannot be"),
+    (lambda: torch.add(torch.rand(3), 2, LAW) < 1, "random numbers to torch's"),
     (lambda: LAW[torch.rand(1)], "uses a random number as an index"),
     (lambda: str(torch.rand(1)), "prints a random number"),
     (changes_a_part, "changes a part of a tensor"),

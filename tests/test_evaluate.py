@@ -238,7 +238,10 @@ def test_speed_is_measured_apart_and_once(tmp_path):
   [
     ({"verifiers": "block"}, "'block' is defined for chains only"),
     ({"seeds": (1, 1)}, "seeds=1 1: give some, each once"),
+    ({"per_task": -1}, "per_task=-1: give an integer of at least 0"),
     ({"models__dtype": "bf16"}, "models.dtype='bf16': give one of ''"),
+    ({"experiment": "a/b"}, "experiment='a/b': give a folder's name"),
+    ({"timing__rounds": 0}, "timing.rounds=0: give an integer of at least 1"),
   ],
 )
 def test_what_is_wrong_is_said_before_anything_loads(fields, message):

@@ -270,6 +270,7 @@ def test_a_config_that_is_wrong(case, changes, words, tmp_path):
   ("case", "changes", "words"),
   [
     ("eagle", {"vocab_size": 50}, "of 48 is not the target's of 50"),
+    ("eagle", {"model_type": "qwen3"}, "target of model_type='qwen3' is not"),
     # It names no layers of its target.
     ("safeailab", {"num_hidden_layers": 2}, "from -1 (the embedding) to 0"),
   ],
@@ -284,6 +285,10 @@ def test_another_target(case, changes, words, tmp_path):
 def test_few_tokens_that_are_not_named(tmp_path):
   files.publish(tmp_path, "safeailab", change=lambda x: x.pop("d2t"))
   refuse(tmp_path, "eagle3", files.target("safeailab"), "missing: d2t")
+  twice = {"d2t": np.arange(20)[::-1] - np.arange(20) // 2}
+  files.publish(tmp_path, "safeailab", change=lambda x: x.update(twice))
+  words = "does not name 20 different tokens"
+  refuse(tmp_path, "eagle3", files.target("safeailab"), words)
 
 
 def test_a_draft_that_does_not_fit_beside_its_target(tmp_path, monkeypatch):

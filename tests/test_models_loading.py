@@ -11,6 +11,7 @@ from tests import bad, checkpoints
 from tv_jax import models
 from tv_jax.edge import reading
 from tv_jax.models import config as configs
+from tv_jax.models import rope
 
 CONFIG = checkpoints.tiny()
 TOKENS = checkpoints.tokens(2, 8, CONFIG.vocab_size)
@@ -94,14 +95,14 @@ class TestGood:
     models.save(saved / "half", model)
     assert models.load(saved / "half").config == model.config
 
-  def test_a_tied_head_may_be_stored(self, tmp_path):
+  def test_a_tied_head_may_be_stored_if_it_is_the_embedding(self, tmp_path):
     config = checkpoints.tiny(tie_word_embeddings=True)
-    models.save(tmp_path, model := checkpoints.ours(config))
-    edit(
-      tmp_path, lambda t: t.update({"lm_head.weight": np.zeros(3, np.float32)})
-    )
-    loaded = models.load(tmp_path)
-    np.testing.assert_array_equal(loaded.logits(TOKENS), model.logits(TOKENS))
+    models.save(tmp_path, checkpoints.ours(config))
+    head, embedding = "lm_head.weight", "model.embed_tokens.weight"
+    edit(tmp_path, lambda t: t.update({head: t[embedding].copy()}))
+    models.load(tmp_path)
+    edit(tmp_path, lambda t: t.update({head: t[embedding] + 1}))
+    refused(tmp_path, "lm_head.weight is not its embedding")
 
   def test_a_repository(self, good, monkeypatch, tmp_path):
     import huggingface_hub
@@ -139,6 +140,8 @@ class TestGood:
     ("hidden_size", -1, "hidden_size=-1: give an integer of at"),
     ("rope_scaling", {"type": "yarn"}, "'yarn' is not supported"),
     ("rope_scaling", {"rope_type": "llama3"}, "needs ['factor', 'high_freq"),
+    ("eos_token_id", "</s>", "eos_token_id='</s>': give an integer"),
+    ("eos_token_id", 99, "eos_token_id=99: give an integer"),
     ("model_type", "gemma", "model_type='gemma' is not supported"),
     ("architectures", ["MistralForCausalLM"], "is not LlamaForCausalLM"),
     ("mlp_bias", True, "mlp_bias=True is not supported"),
@@ -165,6 +168,12 @@ def test_all_that_is_wrong_with_the_tensors_at_once(saved):
     "unknown: model.layers.0.self_attn.q_proj.bias",
     "wrong shape: lm_head.weight is [47, 32], not [48, 32]",
   )
+
+
+def test_two_rope_scalings_are_refused():
+  linear = {"rope_type": "linear", "factor": 2.0}
+  with pytest.raises(ValueError, match="both given"):
+    rope.from_dict({"rope_parameters": linear, "rope_scaling": linear})
 
 
 def test_a_damaged_file(saved):

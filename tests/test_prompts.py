@@ -52,6 +52,20 @@ def test_templates(tokenizer, template, turns, text):
   assert tokenizer.decode(templates.encode(template, tokenizer, turns)) == text
 
 
+@pytest.mark.parametrize(
+  "message",
+  [
+    {"role": "user", "contents": "bye"},
+    {"role": "user", "content": [{"type": "text", "text": "bye"}]},
+    "bye",
+  ],
+)
+def test_a_malformed_message_is_refused(tokenizer, message):
+  messages = [{"role": "user", "content": "hi there"}, message]
+  with pytest.raises(ValueError, match="two texts, not"):
+    templates.encode_messages(tokenizer, messages, "chat")
+
+
 def test_a_template_that_can_think_is_told_not_to(tokenizer):
   messages = [{"role": "user", "content": "bye"}]
   for encode in (

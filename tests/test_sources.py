@@ -58,6 +58,15 @@ def test_a_place_or_a_date_is_no_difference(pair, tmp_path):
   ]
 
 
+def test_a_finished_run_needs_no_models():
+  config = test_evaluate.config()
+  config.models.update({"target": "installed/gone/x.gguf", "draft": "gone"})
+  settings = runs.from_config(config)
+  questions = runs.read_questions(settings)
+  found = sources_lib.hashes(settings, questions, finished=True)
+  assert [*found] == ["questions", "trees/kary:2x2"]
+
+
 def edit_weights(path):
   data = bytearray(path.read_bytes())
   data[-1] ^= 1

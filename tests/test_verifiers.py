@@ -362,6 +362,10 @@ def a_draft():
     (lambda t, q, p: (t, q, spoiled(p, 2, 0.2)), r"p\[2\] sums to 1.6, and"),
     (lambda t, q, p: (t, spoiled(q, (1, 3), np.nan), p), r"q\[1\] sums to nan"),
     (lambda t, q, p: (spoiled(t, 4, V), q, p), f"node 4 has token {V}"),
+    (  # 1 as int32
+      lambda t, q, p: (spoiled(t.astype(np.int64), 4, 2**32 + 1), q, p),
+      "node 4 has token 4294967297",
+    ),
     (
       lambda t, q, p: (spoiled(t, 1, INVALID), q, p),
       "node 3 has token 3",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Any
 
 from tv_jax import drafting, probs, proposals, verifiers
 from tv_jax import tree as tree_lib
@@ -106,23 +106,6 @@ class DecodeConfig:
     if self.proposal:
       method = f"{self.name} on {self.tree!r}, {self.proposal.name}"
     return f"{method}, temperature {self.temperature:g}"
-
-
-class Options(TypedDict, total=False):
-  """Options that several functions pass on; `generate` describes them."""
-
-  tree: Tree | Adaptive | str
-  verifier: Rule | None
-  proposal: Proposal | str
-  temperature: float
-  max_new_tokens: int
-  seed: int
-  top_k: int
-  top_p: float
-  draft_temperature: float | None
-  draft_stop: float
-  stop: str | Sequence[str] | None
-  ends: Sequence[int] | None
 
 
 def decode_config(

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import NamedTuple, Unpack
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -18,7 +18,6 @@ from tv_jax.edge.reading import brief
 from tv_jax.engine.config import (
   SEEDS,
   DecodeConfig,
-  Options,
   Rule,
   decode_config,
 )
@@ -164,9 +163,20 @@ def stream(
   pair: Pair,
   prompt: str | Sequence[int] | Conversation,
   *,
+  tree: Tree | Adaptive | str = "eagle",
+  verifier: Rule | None = "traversal",
+  proposal: Proposal | str = "without_replacement",
+  temperature: float = 1.0,
+  max_new_tokens: int = 128,
+  seed: int = 0,
   template: str = "raw",
+  top_k: int = 0,
+  top_p: float = 1.0,
+  draft_temperature: float | None = None,
+  draft_stop: float = 0.0,
+  stop: str | Sequence[str] | None = None,
+  ends: Sequence[int] | None = None,
   item: int = 0,
-  **options: Unpack[Options],
 ) -> Iterator[Cycle]:
   """Continues one prompt, and yields the tokens cycle by cycle.
 
@@ -174,20 +184,29 @@ def stream(
   copied to the host. The stream ends with the token that completes a stop
   string.
 
-  Args:
-    pair: The target and its draft.
-    prompt: A text, a conversation or token ids.
-    template: As for `tv_jax.generate`.
-    item: The prompt's number in `items` of `tv_jax.generate`.
-    **options: Options of `tv_jax.generate`: tree, verifier, proposal,
-      temperature, max_new_tokens, seed, top_k, top_p, draft_temperature,
-      draft_stop, stop and ends.
+  `tv_jax.generate` describes the options. `prompt` is a text, a conversation or
+  token ids, and `item` is its number in `items`.
 
   Raises:
     ValueError: An option or the prompt is wrong. The options are checked at the
       call. Nothing is compiled before the first cycle is asked for.
   """
-  config = decode_config(pair, batch_size=1, **options)
+  config = decode_config(
+    pair,
+    tree=tree,
+    verifier=verifier,
+    proposal=proposal,
+    temperature=temperature,
+    draft_temperature=draft_temperature,
+    draft_stop=draft_stop,
+    top_k=top_k,
+    top_p=top_p,
+    max_new_tokens=max_new_tokens,
+    seed=seed,
+    batch_size=1,
+    ends=ends,
+    stop=stop,
+  )
   (read,) = read_prompts(
     pair, config, [prompt], template=template, items=[item]
   )

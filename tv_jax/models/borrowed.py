@@ -96,7 +96,13 @@ def known_tokens(
   """Returns the target's ids [U] of a draft's tokens; None if it knows all."""
   if (U := config.draft_vocab_size) is None:
     return None
-  return tensors[OFFSETS].rows(0, U) + np.arange(U)
+  tokens = tensors[OFFSETS].rows(0, U) + np.arange(U)
+  if len({*tokens}) != U or not {*tokens} <= {*range(config.vocab_size)}:
+    raise ValueError(
+      f"{OFFSETS} does not name {U} different tokens of the target's"
+      f" {config.vocab_size}"
+    )
+  return tokens
 
 
 def params(

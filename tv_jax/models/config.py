@@ -187,7 +187,9 @@ def _from_dict(raw: dict, draft: DraftFormat | None) -> Config:
   return Config(
     **defaults | values,
     bos_token_id=present.get("bos_token_id"),
-    eos_token_id=tuple(ends) if isinstance(ends, list) else (ends,),
+    eos_token_id=checks.list_of(checks.integer(0, values["vocab_size"] - 1))(
+      ends if isinstance(ends, list) else [ends], "eos_token_id"
+    ),
     pad_token_id=None if pad == -1 else pad,  # in some early models
     rope_theta=theta,
     rope_scaling=scaling,

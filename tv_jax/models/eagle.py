@@ -30,7 +30,7 @@ from tv_jax.models.model import Model
 FORMAT = configs.DraftFormat(
   name="an EAGLE-1 head",
   optional={"bias": checks.boolean, "num_hidden_layers": checks.integer(1, 1)},
-  families=("llama",),
+  families=("llama",),  # of their targets, too
 )
 
 
@@ -111,6 +111,9 @@ def from_config(
     names: Names of the checkpoint's tensors.
   """
   del names
+  borrowed.check_family(
+    target.config, FORMAT.families, f"{target.source}: an EAGLE-1 head's target"
+  )
   config = borrowed.read_config(raw, where, target, FORMAT)
   # Published heads have a bias unless their config.json says otherwise.
   return Eagle(config, raw.get("bias", True), target.mesh)

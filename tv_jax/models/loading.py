@@ -139,7 +139,24 @@ def _load(files: _Checkpoint, module: Any, target: Model | None) -> Model:
     assert target is not None
     known = borrowed.known_tokens(files.tensors, config)
     params |= borrowed.params(target, known, params)
+  elif config.tie_word_embeddings and layout.UNEMBEDDING in files.tensors:
+    copy = files.tensors[layout.UNEMBEDDING]
+    if not _is_copy(copy, params["embedding"]):
+      raise ValueError(
+        f"{files.source}: {layout.UNEMBEDDING} is not its embedding, which"
+        " config.json says"
+      )
   return Model(module=module, params=params, source=files.source)
+
+
+def _is_copy(copy: StoredTensor, matrix: jax.Array) -> bool:
+  """Returns whether a tensor equals a parameter, judged by 4096 of its rows."""
+  V = len(matrix)
+  pieces = ((i, min(i + 256, V)) for i in range(0, V, max(256, V // 16)))
+  return copy.shape == matrix.shape and all(
+    np.array_equal(copy.rows(i, end).astype(matrix.dtype), matrix[i:end])
+    for i, end in pieces
+  )
 
 
 def stored_weights(module: Any) -> dict[Path, Weight]:

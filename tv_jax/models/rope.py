@@ -45,6 +45,8 @@ def from_dict(raw: dict) -> tuple[float, Scaling | None]:
   Returns:
     Theta, and the scaling or None.
   """
+  if raw.get("rope_parameters") and raw.get("rope_scaling"):
+    raise ValueError("rope_parameters and rope_scaling are both given")
   values = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
   values = dict(checks.mapping(values, "rope_scaling"))
   theta = values.pop("rope_theta", None) or raw.get("rope_theta", 10000.0)

@@ -68,6 +68,14 @@ def encode_messages(
       f"template {brief(template)} is not one of {', '.join(TEMPLATES)}; for"
       f" messages give {' or '.join(CHAT)}"
     )
+  for message in messages:
+    if not isinstance(message, Mapping) or not all(
+      isinstance(message.get(name), str) for name in ("role", "content")
+    ):
+      raise ValueError(
+        f'a message is {{"role": .., "content": ..}}, two texts, not'
+        f" {brief(message)}"
+      )
   if messages[-1]["role"] == "assistant":
     raise ValueError(
       "the last message is the assistant's: there is nothing to answer"

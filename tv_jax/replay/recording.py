@@ -6,16 +6,16 @@ Axes: B batch, N nodes, M nodes that have children, V vocabulary.
 import os
 import pathlib
 from collections.abc import Sequence
-from typing import Unpack
 
 import jax
 import numpy as np
 
-from tv_jax.engine.config import DecodeConfig, Options, Rule, decode_config
+from tv_jax.engine.config import DecodeConfig, Rule, decode_config
 from tv_jax.engine.decode import Batch
 from tv_jax.engine.generate import Prompts, decode_all, read_prompts
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import Generation
+from tv_jax.proposals import Proposal
 from tv_jax.replay import cycles
 from tv_jax.tree import Tree
 
@@ -28,20 +28,30 @@ def record(
   prompts: Prompts,
   path: str | os.PathLike,
   *,
+  tree: Tree | str = "eagle",
+  verifier: Rule = "traversal",
+  proposal: Proposal | str = "without_replacement",
+  temperature: float = 1.0,
+  max_new_tokens: int = 128,
+  seed: int = 0,
   template: str = "raw",
   panel: Sequence[Rule] | None = (),
+  top_k: int = 0,
+  top_p: float = 1.0,
+  draft_temperature: float | None = None,
+  draft_stop: float = 0.0,
+  stop: str | Sequence[str] | None = None,
+  ends: Sequence[int] | None = None,
   batch_size: int = 16,
   items: Sequence[int] | None = None,
   progress: bool | None = None,
-  **options: Unpack[Options],
 ) -> Generation:
   """Generates, and records every cycle's tokens and distributions in a file.
 
-  Takes the options of `tv_jax.generate` (not `among` and `trace`), with a fixed
-  tree, and returns its result. Recording is slower, because the host starts
-  every cycle. `path` is the .npz file to write, which must not exist. After an
-  interrupt or an error the file has the cycles so far. Replays group the cycles
-  by item.
+  `tv_jax.generate` describes the options. The tree must be fixed. Recording is
+  slower, because the host starts every cycle. `path` is the .npz file to write,
+  which must not exist. After an interrupt or an error the file has the cycles
+  so far. Replays group the cycles by item.
 
   Raises:
     ValueError: An option, a prompt or the path is wrong; nothing was compiled.
@@ -51,7 +61,23 @@ def record(
     raise ValueError(f"{path}: there is no folder {path.parent}")
   if path.exists():
     raise ValueError(f"{path} exists: remove it, or give another name")
-  config = decode_config(pair, batch_size=batch_size, panel=panel, **options)
+  config = decode_config(
+    pair,
+    tree=tree,
+    verifier=verifier,
+    proposal=proposal,
+    temperature=temperature,
+    draft_temperature=draft_temperature,
+    draft_stop=draft_stop,
+    top_k=top_k,
+    top_p=top_p,
+    max_new_tokens=max_new_tokens,
+    seed=seed,
+    batch_size=batch_size,
+    panel=panel,
+    ends=ends,
+    stop=stop,
+  )
   if not isinstance(config.tree, Tree):
     raise ValueError(f"{config}: give a rule and a fixed tree to record")
   asked = read_prompts(pair, config, prompts, template=template, items=items)

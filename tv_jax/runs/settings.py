@@ -20,6 +20,25 @@ from tv_jax.runs.records import AXES, DRAFTED_AXES, NONE, PLAIN, Method
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Verifier
 
+# Values that nothing else checks before the models are loaded.
+_AT_LEAST_0, _AT_LEAST_1 = checks.integer(0), checks.integer(1)
+_VALUES = checks.fields(
+  {
+    "models": checks.fields(
+      {
+        "draft_kind": checks.one_of(drafting.KINDS),
+        "dtype": checks.one_of(("", *DTYPES)),
+        "template": checks.one_of(templates.TEMPLATES),
+        "devices": _AT_LEAST_1,
+      }
+    ),
+    "per_task": _AT_LEAST_0,
+    "padded_to": _AT_LEAST_0,
+    "timing": checks.fields({"per_task": _AT_LEAST_0, "rounds": _AT_LEAST_1}),
+    "explorer": checks.fields({"per_task": _AT_LEAST_0, "cycles": _AT_LEAST_1}),
+  }
+)
+
 # The fields that hold names; in a config each is one text with spaces.
 NAMES = ("tasks", "trees", "verifiers", "proposals")
 
@@ -216,15 +235,16 @@ def from_config(config) -> Run:
 
 def _check(settings: Run) -> None:
   """Refuses invalid values, rules that never run, an unusable baseline."""
-  models = settings.models
-  checks.one_of(drafting.KINDS)(models.draft_kind, "models.draft_kind")
-  checks.one_of(("", *DTYPES))(models.dtype, "models.dtype")
-  checks.one_of(templates.TEMPLATES)(models.template, "models.template")
+  _VALUES(to_dict(settings))
   for axis in AXES:
     values = getattr(settings, f"{axis}s")
     if not values or len({*values}) < len(values):
       shown = " ".join(map(str, values))
       raise ValueError(f"{axis}s={shown}: give some, each once")
+  if not settings.experiment.strip(". ") or "/" in settings.experiment:
+    raise ValueError(
+      f"experiment={settings.experiment!r}: give a folder's name"
+    )
   baseline, (first, *_) = settings.baseline, settings.rules
   if not settings.named.rules[baseline].offers:
     raise ValueError(

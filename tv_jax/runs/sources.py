@@ -61,10 +61,17 @@ def hashes(
     ("target", models.target, models.revision),
     ("draft", models.draft, models.draft_revision),
   ):
-    place = os.path.expanduser(path_of(place))
-    if not finished or storage.is_local(place):
-      result |= of_model(name, place, revision or None)
+    if not finished or _is_here(place):
+      result |= of_model(name, path_of(place), revision or None)
   return result
+
+
+def _is_here(place: str) -> bool:
+  """Returns whether a model is a file or a directory that exists."""
+  try:
+    return storage.is_local(os.path.expanduser(path_of(place)))
+  except ValueError:  # its package is not installed any more
+    return False
 
 
 def of_questions(questions: Sequence[Question]) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any
 
 import jax
 import numpy as np
@@ -21,11 +21,12 @@ from tv_jax import tree as tree_lib
 from tv_jax import verifiers
 from tv_jax.edge import reading
 from tv_jax.edge.progress import Progress, silent
-from tv_jax.engine.config import DecodeConfig, Options, decode_config
+from tv_jax.engine.config import DecodeConfig, Rule, decode_config
 from tv_jax.engine.decode import Prompt, time_in_turn
 from tv_jax.engine.generate import Prompts, decode_all, read_prompts
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import Estimate, Generation
+from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 from tv_jax.tune import choosing
 from tv_jax.tune.results import TreeResult, Tuned
@@ -47,40 +48,53 @@ def tune(
   *,
   nodes: int = 25,
   depth: int = 5,
+  verifier: Rule = "traversal",
+  proposal: Proposal | str = "without_replacement",
   sizes: Sequence[int] = SIZES,
   trees: Sequence[str] = TREES,
+  temperature: float = 1.0,
+  draft_temperature: float | None = None,
+  draft_stop: float = 0.0,
+  top_k: int = 0,
+  top_p: float = 1.0,
+  max_new_tokens: int = 32,
+  seed: int = 0,
   template: str = "raw",
+  ends: Sequence[int] | None = None,
   batch_size: int = 16,
   speed: bool = True,
   progress: Progress = silent,
-  **options: Unpack[Options],
 ) -> Tuned:
   """Finds the best tree for a pair, and times it on this machine.
 
   Every other prompt chooses the trees, and lengths are measured on the rest.
-
-  Args:
-    pair: The target and its draft.
-    prompts: The prompts: 4 or more, no two the same.
-    nodes: Number of drafted nodes of the tree.
-    depth: Maximum depth of the best trees.
-    sizes: More numbers of nodes to find the best trees of.
-    trees: Names of trees to compare with. Trees that take shape while drafting,
-      or that the rule does not support, are left out.
-    template: As for `tv_jax.generate`.
-    batch_size: Number of prompts that are decoded together.
-    speed: Whether to time all trees.
-    progress: Called with each step.
-    **options: Options of `tv_jax.generate`: verifier, proposal, temperature,
-      max_new_tokens (default here: 32), seed, top_k, top_p, draft_temperature,
-      draft_stop and ends.
+  The best trees have `nodes` drafted nodes, or a number in `sizes`, and at most
+  `depth` levels. They are compared with `trees`, without those that take shape
+  while drafting or that the rule does not support. `speed` is whether to time
+  all trees. `tv_jax.generate` describes the other options.
 
   Raises:
     ValueError: An option is wrong, or the prompts are too few.
   """
-  drafted: dict[str, Any] = {"verifier": "traversal", "max_new_tokens": 32}
-  drafted |= options | {"batch_size": batch_size}
-  rule = drafted["verifier"] = verifiers.resolve(drafted["verifier"])
+  sizes = sorted({*sizes, nodes})
+  if min(depth, *sizes) < 1:
+    raise ValueError(
+      f"nodes={nodes}, depth={depth}, sizes={sizes}: give 1 or more"
+    )
+  rule = verifiers.resolve(verifier)
+  drafted: dict[str, Any] = {
+    "verifier": rule,
+    "proposal": proposal,
+    "temperature": temperature,
+    "draft_temperature": draft_temperature,
+    "draft_stop": draft_stop,
+    "top_k": top_k,
+    "top_p": top_p,
+    "max_new_tokens": max_new_tokens,
+    "seed": seed,
+    "ends": ends,
+    "batch_size": batch_size,
+  }
   if not rule.offers:
     raise ValueError(
       f"verifier {rule.name!r} has no stop law to tune by: give a"
@@ -92,12 +106,10 @@ def tune(
     for name, tree in named.items()
     if isinstance(tree, Tree) and not rule.refuses(tree)
   }
-  sizes = sorted({*sizes, nodes})
   wide = _wide(rule, nodes, depth, sizes[-1], [*compared.values()])
   for tree in compared.values():
     decode_config(pair, tree=tree, **drafted)  # refuses what cannot be drafted
-  trace = drafted["max_new_tokens"]
-  config = decode_config(pair, tree=wide, trace=trace, **drafted)
+  config = decode_config(pair, tree=wide, trace=max_new_tokens, **drafted)
   asked = read_prompts(pair, config, prompts, template=template)
   if len(asked) < 4 or len({tuple(x.tokens) for x in asked}) < len(asked):
     raise ValueError(

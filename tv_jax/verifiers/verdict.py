@@ -119,7 +119,8 @@ def verify(
       f" [{N}], [{N}, V] and [{N}, V]"
     )
   if not any(isinstance(array, Tracer) for array in draft):
-    check_drafts(tree, *(np.asarray(array)[None] for array in draft))
+    # Not the tokens as int32, since too large numbers would become tokens.
+    check_drafts(tree, *(np.asarray(array)[None] for array in (tokens, q, p)))
   return _verify(key, rule, tree, proposal, *draft)
 
 

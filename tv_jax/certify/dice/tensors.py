@@ -88,7 +88,8 @@ def _applied(func, name: str, args, kwargs):
         refuse(f"rounds random numbers to {dtype}")
     answer = COMPARED[short](*map(_entries, args[:2]))
     return torch.from_numpy(np.asarray(answer, bool))
-  if short in _COMPUTED and not kwargs:
+  # NumPy's functions would take a third argument as their output.
+  if short in _COMPUTED and not kwargs and len(args) <= 2:
     with np.errstate(divide="ignore"):
       entries = _COMPUTED[short](*map(_entries, args))
     return fill(entries, args[0] if into is None else into, into)
