@@ -86,7 +86,7 @@ class Program:
     return tuple(loops)
 
   def moved(self, at_least: int) -> list[str]:
-    """Returns copies and transposes of `at_least` numbers, fused ones too.
+    """Returns copies and transposes of `at_least` numbers, also if fused.
 
     The text shows the size of each result:
     `%name = type[sizes]{layout} copy(`.

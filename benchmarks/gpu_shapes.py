@@ -170,7 +170,7 @@ def decoding(
   verifier: str = "traversal",
   **options,
 ) -> DecodeConfig:
-  """Returns the decoding options; without a draft, those of plain decoding."""
+  """Returns the decoding options, of plain decoding if there is no draft."""
   kind = "none"
   if draft is not None:
     kind = "eagle" if isinstance(draft.module, eagle.Eagle) else "independent"

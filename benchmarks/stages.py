@@ -2,11 +2,11 @@
 
   python -m benchmarks.stages --draft=bundled/draft --target=bundled/target
 
-Each stage runs as a program of its own, on the states of real cycles. `cycle`
-is the whole cycle in one program, as `tv_jax.generate` runs it. The last column
+Each stage is compiled alone, and runs on the states of real cycles. `cycle` is
+the whole cycle in one program, as `tv_jax.generate` runs it. The last column
 divides it by a cycle of plain decoding: a tree pays if its acceptance length is
-larger. The stages need not add up to the cycle, since programs of their own
-copy what a single program keeps in place.
+larger. The stages need not add up to the cycle, since stages that are compiled
+alone copy their results.
 
 Trees take turns, in a new random order in each round. Times are medians over
 rounds, in milliseconds.
