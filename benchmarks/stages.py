@@ -77,8 +77,8 @@ class Staged:
     params, state = batch.params, batch.state
     drafted = timed("draft", self.draft, params, state)
     scored = timed("target", self.score, params, state, drafted)
-    verdicts = timed("verify", self.verify, params, state, drafted, scored.laws)
-    state = timed("commit", self.commit, state, drafted, scored, verdicts)
+    verified = timed("verify", self.verify, params, state, drafted, scored.laws)
+    state = timed("commit", self.commit, state, drafted, scored, verified)
     timed("cycle", self.whole, params, state)
     return times
 

@@ -24,7 +24,7 @@ from tv_jax.engine.state import (
   Params,
   Request,
   State,
-  Trace,
+  Verified,
   record,
   trace_tree,
 )
@@ -135,16 +135,6 @@ class Scored(NamedTuple):
   cache: Cache  # node n is in slot length - 1 + n
 
 
-class Verdicts(NamedTuple):
-  """The decisions about the trees of all rows."""
-
-  node: jax.Array  # [B] int32 the accepted node
-  token: jax.Array  # [B] int32 the bonus token
-  fault: jax.Array  # [B] bool: a NaN or an invalid decision
-  expected: dict[str, jax.Array]  # [B] float32 expected length by verifier
-  trace: Trace | None  # [B, ..]
-
-
 def cycle(
   config: DecodeConfig, params: Params, state: State
 ) -> tuple[State, Drafted, jax.Array]:
@@ -158,9 +148,9 @@ def cycle(
   with jax.named_scope("target"):
     scored = score(config, params, state, drafted)
   with jax.named_scope("verify"):
-    verdicts = verify(config, params, state, drafted, scored.laws)
+    verified = verify(config, params, state, drafted, scored.laws)
   with jax.named_scope("commit"):
-    state = commit(config, state, drafted, scored, verdicts)
+    state = commit(config, state, drafted, scored, verified)
   return state, drafted._replace(cache=None), scored.laws
 
 
@@ -220,13 +210,13 @@ def verify(
   state: State,
   draft: Drafted,
   laws: jax.Array,  # [B, N, V]
-) -> Verdicts:
+) -> Verified:
   """Decides which node of each row's tree is accepted; draws bonus tokens."""
   keys = _keys(state)[:, 1]
   if not config.tree:
     tokens = jax.vmap(probs.draw)(keys, laws[:, 0])
     fault = jnp.isnan(laws[:, 0]).any(axis=-1)
-    return Verdicts(jnp.zeros_like(tokens), tokens, fault, {}, None)
+    return Verified(jnp.zeros_like(tokens), tokens, fault, {}, None)
 
   def verify_row(*row):
     return _verify_row(config, params.rule, *row)
@@ -236,7 +226,7 @@ def verify(
   )
 
 
-def _verify_row(config, choice, key, topology, tokens, q, p, fault) -> Verdicts:
+def _verify_row(config, choice, key, topology, tokens, q, p, fault) -> Verified:
   """`verify` for one row: tokens [N], q [M, V], p [N, V]."""
   tree = cast(Shape, topology or config.tree)
   # A softmax with a NaN is NaN everywhere, so one entry of each row is tested.
@@ -264,7 +254,7 @@ def _verify_row(config, choice, key, topology, tokens, q, p, fault) -> Verdicts:
     panel = {rule.name: decide(rule) for rule in offers}
     trace = trace_tree(draft, eta, stop, decision, panel)
   gained = jnp.asarray(config.tree.depth + 1, p.dtype)
-  return Verdicts(
+  return Verified(
     node=decision.node,
     token=draw_bonus(key, decision),
     fault=fault | decision.fault,
@@ -278,10 +268,10 @@ def commit(
   state: State,
   draft: Drafted,
   scored: Scored,
-  verdicts: Verdicts,
+  verified: Verified,
 ) -> State:
   """Appends the accepted path and the bonus token, and discards the rest."""
-  node, active, draft_cache = verdicts.node, ~state.done, draft.cache
+  node, active, draft_cache = verified.node, ~state.done, draft.cache
   tree = config.tree
   if config.drafter and tree:
     path = _paths(tree, draft.topology, node)
@@ -296,10 +286,10 @@ def commit(
   tokens = jnp.take_along_axis(draft.tokens, path, axis=1)
   tokens = jnp.concatenate([tokens, tokens[:, -1:]], axis=1)
   place = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
-  tokens = jnp.where(place == gain[:, None], verdicts.token[:, None], tokens)
+  tokens = jnp.where(place == gain[:, None], verified.token[:, None], tokens)
   features = jnp.take_along_axis(scored.features, path[..., None], axis=1)
   drafted = jnp.sum(draft.tokens[:, 1:] != INVALID, axis=1, dtype=jnp.int32)
-  records, done = record(config, state, tokens[:, 1:], gain, drafted, verdicts)
+  records, done = record(config, state, tokens[:, 1:], gain, drafted, verified)
   start = state.length - 1
   if tree and not tree.is_chain:
     target = compact(scored.cache, start, path, gain)

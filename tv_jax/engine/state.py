@@ -73,6 +73,16 @@ class Trace(NamedTuple):
   parent: jax.Array | None  # [N] int32; None for a static tree
 
 
+class Verified(NamedTuple):
+  """The decisions about the trees of all rows."""
+
+  node: jax.Array  # [B] int32 the accepted node
+  token: jax.Array  # [B] int32 the bonus token
+  fault: jax.Array  # [B] bool: a NaN or an invalid decision
+  expected: dict[str, jax.Array]  # [B] float32 expected length by verifier
+  trace: Trace | None  # [B, ..]
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Records:
@@ -181,7 +191,7 @@ def record(
   tokens: jax.Array,  # [B, D + 1]
   gain: jax.Array,  # [B]
   drafted: jax.Array,  # [B]
-  verdicts,
+  verified: Verified,
 ) -> tuple[Records, jax.Array]:
   """Returns the records after a cycle, and which rows are finished."""
   before, limit, active = state.records, state.limit, ~state.done
@@ -214,10 +224,10 @@ def record(
     cycles=before.cycles + count,
     accepted=column(before.accepted, gain),
     drafted=column(before.drafted, drafted),
-    expected=jax.tree.map(column, before.expected, verdicts.expected),
-    stops=before.stops.at[rows, verdicts.node].add(count),
-    faults=before.faults + (verdicts.fault & active).astype(jnp.int32),
-    trace=jax.tree.map(column, before.trace, verdicts.trace),
+    expected=jax.tree.map(column, before.expected, verified.expected),
+    stops=before.stops.at[rows, verified.node].add(count),
+    faults=before.faults + (verified.fault & active).astype(jnp.int32),
+    trace=jax.tree.map(column, before.trace, verified.trace),
   )
   return records, done
 
