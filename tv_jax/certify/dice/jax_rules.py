@@ -174,7 +174,7 @@ def _sorted(*arrays, dimension, num_keys, **_):
   return [np.take_along_axis(x, order, dimension) for x in arrays]
 
 
-def _top_k(x, k, axis=-1):
+def _top_k(x, k, axis=-1, **_):
   values, places = best(winner, x, axis, k)
   return [values, places.astype(np.int32)]
 
