@@ -158,7 +158,9 @@ def test_a_chain_verifier_needs_no_tree():
   for told in some:
     assert told in report
   wrong = functools.partial(verify_chain, power=2)
-  assert programs.certify(wrong).verdict == "NOT LOSSLESS"
+  found = programs.certify(wrong)
+  assert found.verdict == "NOT LOSSLESS"
+  assert "case:\n  tree [-1, 0" in repr(found)
   with pytest.raises(certify.ExploreError, match="--trees=chain"):
     programs.certify(verify_chain, Settings(tree="kary:2x2"))
 

@@ -26,6 +26,7 @@ from tv_jax.certify.contracts import (
 from tv_jax.certify.dice import ExploreError, Law, explore
 from tv_jax.certify.trials import Laws, Trial
 from tv_jax.proposals import WITHOUT_REPLACEMENT
+from tv_jax.tree import Tree
 
 _OPTIONAL_SECONDS = 10.0  # time limit of an optional case
 _VERDICTS = ("LOSSLESS", "UNDECIDED", "NOT LOSSLESS")
@@ -48,6 +49,7 @@ class Case(NamedTuple):
   distance: float  # total variation, see `compare`
   failure: WrongPrefix | None
   closed: tuple[int, ...] = ()  # a forbidden prefix, see `_closed`
+  tree: Tree | None = None  # of a verifier
 
   def verdict(self, settings: Settings) -> str:
     """Returns an entry of `_VERDICTS`."""
@@ -61,7 +63,8 @@ class Case(NamedTuple):
     p, q = self.laws
     prefix = self.failure.prefix if self.failure else self.closed
     alphabet = " ".join(map(words.name, range(p.V)))
-    lines = [f"  tokens {alphabet}, laws of kind {p.kind!r}"]
+    tree = f"tree {[*self.tree.parents]} (parents), " if self.tree else ""
+    lines = [f"  {tree}tokens {alphabet}, laws of kind {p.kind!r}"]
     for path in words.paths(p.V, max(len(prefix), 2), prefix):
       after = (*CONTEXT, *path)
       lines.append(words.laws(path, p(after), q(after)))
@@ -238,7 +241,7 @@ def _case(
       raise
     raise ExploreError(f"with {V} tokens: {error}") from error.__cause__
   distance, failure = compare(law, p, settings.allowed)
-  return Case((p, q), law, distance, failure, _closed(law, p))
+  return Case((p, q), law, distance, failure, _closed(law, p), trial.tree)
 
 
 def _smaller(
