@@ -114,7 +114,7 @@ def distill(
   about = {
     **texts.about_target(pair),
     "training": dataclasses.asdict(settings),
-    "writing": dataclasses.asdict(writing),
+    "writing": texts.about_writing(writing, prompts),
   }
   if text is not None:
     digest = hashlib.sha256(repr([*text]).encode()).hexdigest()[:16]

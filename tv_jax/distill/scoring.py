@@ -222,9 +222,8 @@ def _length(chances: list) -> tuple[np.ndarray, np.ndarray]:
 
   A conversation's value is the mean plus its first-order effect on the mean,
   times the number of conversations. So the spread of the values gives the error
-  of the mean. The last roots lack deeper levels,
-  since the text ends, so each level's mean is over the roots that have this
-  level.
+  of the mean. The last roots lack deeper levels, since the text ends, so each
+  level's mean is over the roots that have this level.
   """
   D = chances[0].shape[1]
   weights, sums = np.zeros((2, len(chances), D))

@@ -87,11 +87,8 @@ def write(
   Returns:
     All conversations.
   """
-  about = {**dataclasses.asdict(writing), **about_target(pair)}
+  about = about_writing(writing, prompts) | about_target(pair)
   del about["conversations"]  # a later run may add more
-  about["prompts"] = "the target's own"
-  if prompts is not None:
-    about["prompts"] = hashlib.sha256(repr(prompts).encode()).hexdigest()[:8]
   path, count, text = folder / FILE, writing.conversations, []
   folder.mkdir(parents=True, exist_ok=True)
   with contextlib.ExitStack() as resources:
@@ -158,6 +155,16 @@ def _block(pair, writing, prompts, numbers, batch_size) -> list[Conversation]:
     Conversation(prompt=tuple(prompt), answer=tuple(answer))
     for prompt, answer in zip(asked, answers, strict=True)
   ]
+
+
+def about_writing(
+  writing: Writing, prompts: Sequence[Sequence[str]] | None
+) -> dict:
+  """Returns the settings of the writing, and a digest of the prompts."""
+  digest = "the target's own"
+  if prompts is not None:
+    digest = hashlib.sha256(repr(prompts).encode()).hexdigest()[:8]
+  return {**dataclasses.asdict(writing), "prompts": digest}
 
 
 def about_target(pair: Pair) -> dict:

@@ -15,12 +15,7 @@ import numpy as np
 from tv_jax.edge import checks
 from tv_jax.edge.progress import bar, silent
 from tv_jax.edge.reading import brief
-from tv_jax.engine.config import (
-  SEEDS,
-  DecodeConfig,
-  Rule,
-  decode_config,
-)
+from tv_jax.engine.config import SEEDS, DecodeConfig, Rule, decode_config
 from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import FAULT, Generation, stop_after
