@@ -132,8 +132,8 @@ def main(cells: Cells, fixed: Method, baseline: str) -> Table:
       value = getattr(by_method.get(method), field, None)
       text = percent if field == "relative" else estimate
       rows[-1].append(text(value))
-  heading = f"Acceptance length by item: {title(fixed)}"
-  return Table(heading, groups, header, rows)
+  heading = "Acceptance length by item, gains on the same drafts"
+  return Table(f"{heading}: {title(fixed)}", groups, header, rows)
 
 
 def paired(cells: Cells, fixed: Method, baseline: str) -> Table:
