@@ -177,6 +177,17 @@ def test_a_truncated_file_is_one_line(tmp_path):
     refused(path, "truncated")
 
 
+def test_a_tensor_at_another_offset_is_refused(tmp_path):
+  """It would be read as other weights."""
+  config = checkpoints.tiny(hidden_size=8, intermediate_size=8, head_dim=2)
+  path = gguf_files.save(tmp_path / "x.gguf", checkpoints.ours(config))
+  data, name = bytearray(path.read_bytes()), b"blk.1.ffn_up.weight"
+  offset = data.index(name) + len(name) + 4 + 2 * 8 + 4  # after axes and type
+  data[offset : offset + 8] = (64).to_bytes(8, "little")
+  path.write_bytes(data)
+  refused(path, "blk.1.ffn_up.weight begins at", "the tensor before it ends")
+
+
 def test_what_is_no_file_is_refused(tmp_path):
   path = tmp_path / "x.gguf"
   path.write_bytes(b"version https://git-lfs.github.com/spec/v1\nsize 12\n")

@@ -123,6 +123,14 @@ def _read(path: pathlib.Path, changed: int) -> File:
     if whole.byte_order != "I":
       raise ValueError("its numbers are big-endian")
     metadata = {x: field.contents() for x, field in whole.fields.items()}
+    end = whole.data_offset
+    for tensor in whole.tensors:  # llama.cpp, too, wants them without gaps
+      if tensor.data_offset != end:
+        raise ValueError(
+          f"{tensor.name} begins at {tensor.data_offset}, not at {end}, where"
+          " the tensor before it ends"
+        )
+      end += -(-tensor.n_bytes // whole.alignment) * whole.alignment
   except Exception as error:  # a damaged file can raise any error
     reason = " ".join(str(error).split())
     raise ValueError(
