@@ -1,5 +1,6 @@
 """Generation through the public API: exact, independent of company, checked."""
 
+import dataclasses
 import functools
 import inspect
 
@@ -232,7 +233,7 @@ class TestRefusals:
     ("options", "words"),
     [
       ({"verifier": "block"}, "chains only"),
-      ({"tree": "chain:512"}, "the target has only 512 positions"),
+      ({"tree": "chain:512"}, "the pair has only 512 positions"),
       ({"draft_temperature": 0}, "draft_temperature=0"),
       ({"ends": [48]}, "ends="),
       ({"stop": 3}, "stop=3: give"),
@@ -280,9 +281,40 @@ def test_the_options_stand_in_the_signatures():
 
 def test_a_config_prints_as_its_docstring_says():
   chain = {"tree": "chain:5", "verifier": "block"}
-  for options in (chain, {"verifier": None}):
+  for options in (chain, {"verifier": None, "top_p": 0.9}):
     line = str(decode_config(pair(), **options))
     assert f'"{line}"' in " ".join(DecodeConfig.__str__.__doc__.split())
+
+
+def test_a_summary_shows_every_option_of_the_sampling():
+  options = {"temperature": 0.6, "top_p": 0.9, "top_k": 5}
+  options |= {"draft_temperature": 0.8, "draft_stop": 0.3}
+  result = generate("dspark", [[5]], max_new_tokens=1, **options)
+  (line,) = [x for x in repr(result).splitlines() if x.startswith("decoding")]
+  for name, value in options.items():
+    assert f"{name} {value}" in line
+
+
+@pytest.mark.parametrize("verifier", [None, "traversal"])
+def test_after_a_nan_all_methods_draw_from_the_finite_entries(verifier):
+  whole = pair()
+  embedding = whole.target.params["embedding"] * np.nan
+  params = whole.target.params | {"embedding": embedding}
+  target = dataclasses.replace(whole.target, params=params)
+  broken = dataclasses.replace(whole, target=target)
+  options = {"tree": "chain:1", "max_new_tokens": 24, "ends": ()}
+  with pytest.warns(RuntimeWarning, match="cycles met a fault"):
+    result = tv_jax.generate(broken, [[5]], verifier=verifier, **options)
+  assert result.faults == result.cycles == 24
+  assert len({*result.tokens[0]}) > 8  # no entry is finite: all are as likely
+
+
+def test_an_independent_drafts_positions_limit_an_answer():
+  draft = checkpoints.ours(checkpoints.tiny(max_position_embeddings=32), 1)
+  short = dataclasses.replace(pair(), draft=draft)
+  with bad.refused("prompt 0 of 9 tokens and", "in the 32 positions"):
+    tv_jax.generate(short, [[1] * 9], tree="chain:1", max_new_tokens=24)
+  tv_jax.generate(short, [[1] * 9], verifier=None, max_new_tokens=24)
 
 
 def test_a_program_is_compiled_once():

@@ -87,6 +87,16 @@ def draw(key: jax.Array, law: jax.Array, shape=()) -> jax.Array:
   return jax.lax.platform_dependent(key, law, cpu=two_steps, default=one_step)
 
 
+def finite(law: jax.Array) -> jax.Array:
+  """Returns the distribution over a law's positive finite entries.
+
+  It replaces a law with a NaN. If no entry is left, all tokens are as likely.
+  """
+  law = jnp.where((law > 0) & (law < jnp.inf), law, 0)
+  mass = jnp.sum(law)
+  return jnp.where(mass > 0, law / jnp.where(mass > 0, mass, 1), 1 / len(law))
+
+
 def _greedy(logits):
   best = jnp.argmax(logits, axis=-1)
   law = jax.nn.one_hot(best, logits.shape[-1], dtype=logits.dtype)

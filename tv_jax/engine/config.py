@@ -97,15 +97,25 @@ class DecodeConfig:
     return self.verifier and self.verifier.name
 
   def __str__(self) -> str:
-    """Describes the config in one line.
+    """Describes the config in one line, with all options of the sampling.
 
     For example "block on Tree(6 nodes, depth 5: 1 1 1 1 1 1),
-    without_replacement, temperature 1", or "plain, temperature 1".
+    without_replacement, temperature 1", or "plain, temperature 1, top_p 0.9".
     """
-    method = "plain"
+    method, inherited = "plain", self.draft_temperature
     if self.proposal:
       method = f"{self.name} on {self.tree!r}, {self.proposal.name}"
-    return f"{method}, temperature {self.temperature:g}"
+      inherited = _draft_temperature(self.temperature, self.proposal)
+    sampling = f"temperature {self.temperature:g}"
+    for name, default in (
+      ("draft_temperature", inherited),
+      ("draft_stop", 0),
+      ("top_k", 0),
+      ("top_p", 1),
+    ):
+      if (value := getattr(self, name)) != default:
+        sampling += f", {name} {value:g}"
+    return f"{method}, {sampling}"
 
 
 def decode_config(
@@ -169,9 +179,9 @@ def decode_config(
       " decoding, or load a draft"
     )
   shape = tree_lib.resolve(tree)
-  if shape.max_depth >= (most := pair.target.config.max_position_embeddings):
+  if shape.max_depth >= (most := pair.positions()):
     raise ValueError(
-      f"tree={tree!r} has {shape.max_depth} levels: the target has only {most}"
+      f"tree={tree!r} has {shape.max_depth} levels: the pair has only {most}"
       " positions"
     )
   rule, rules, panel_rules = _rules(
@@ -184,10 +194,7 @@ def decode_config(
       f" {drafter.block} at most"
     )
   if draft_temperature is None:
-    # A proposal that only ranks tokens needs no temperature. A low one would
-    # make the unlikely tokens equal, with probability 0.
-    same = max(temperature, COLDEST_DRAFT)
-    draft_temperature = 1.0 if proposal.ranks else same
+    draft_temperature = _draft_temperature(temperature, proposal)
   layers = pair.draft.config.target_layers
   return dataclasses.replace(
     plain,
@@ -200,6 +207,13 @@ def decode_config(
     panel=panel_rules,
     draft_temperature=float(draft_temperature),
   )
+
+
+def _draft_temperature(temperature: float, proposal: Proposal) -> float:
+  """Returns the draft's temperature if none is given."""
+  # A proposal that only ranks tokens needs no temperature. A low one would make
+  # the unlikely tokens equal, with probability 0.
+  return 1.0 if proposal.ranks else max(temperature, COLDEST_DRAFT)
 
 
 def _stop_strings(pair, stop) -> tuple[str, ...]:

@@ -214,8 +214,10 @@ def verify(
   """Decides which node of each row's tree is accepted; draws bonus tokens."""
   keys = _keys(state)[:, 1]
   if not config.tree:
-    tokens = jax.vmap(probs.draw)(keys, laws[:, 0])
-    fault = jnp.isnan(laws[:, 0]).any(axis=-1)
+    p = laws[:, 0]
+    fault = jnp.isnan(p).any(axis=-1)
+    p = jnp.where(fault[:, None], jax.vmap(probs.finite)(p), p)
+    tokens = jax.vmap(probs.draw)(keys, p)
     return Verified(jnp.zeros_like(tokens), tokens, fault, {}, None)
 
   def verify_row(*row):

@@ -287,7 +287,9 @@ def read_prompts(
 ) -> list[Prompt]:
   """Encodes prompts as `generate` describes, and numbers them."""
   limit = config.max_new_tokens
-  encoded = encode_prompts(pair, prompts, template, limit)
+  encoded = encode_prompts(
+    pair, prompts, template, limit, drafting=bool(config.drafter)
+  )
   if items is None:
     items = [*range(len(encoded))]
   items = _integers(items, SEEDS, "items")
@@ -302,9 +304,11 @@ def read_prompts(
 
 
 def encode_prompts(
-  pair: Pair, texts, template: str, limit: int
+  pair: Pair, texts, template: str, limit: int, *, drafting: bool = True
 ) -> list[list[int]]:
   """Encodes prompts as `generate` describes.
+
+  `limit` is the number of new tokens; `drafting` is whether a draft is used.
 
   Raises:
     ValueError: A prompt is empty, or too long for `limit` new tokens.
@@ -313,7 +317,7 @@ def encode_prompts(
     texts = [texts]
   if isinstance(texts, Mapping):
     raise ValueError(f"prompts={brief(texts)}: give a list of messages")
-  config = pair.target.config
+  config, most = pair.target.config, pair.positions(drafting)
   encoded = []
   for i, prompt in enumerate(texts):
     if isinstance(prompt, str):
@@ -327,10 +331,11 @@ def encode_prompts(
         f"prompt {i} is empty: give at least one token, such as the start token"
         f" {config.bos_token_id}"
       )
-    if len(tokens) + limit > config.max_position_embeddings:
+    if len(tokens) + limit > most:
       raise ValueError(
         f"prompt {i} of {len(tokens)} tokens and max_new_tokens={limit} do not"
-        f" fit in the model's {config.max_position_embeddings} positions:"
+        f" fit in the {most} positions of the"
+        f" {'models' if drafting else 'target'}:"
         " shorten the prompt or the answer"
       )
     encoded.append(tokens)

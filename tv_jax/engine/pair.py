@@ -45,6 +45,18 @@ class Pair:
     draft = f"{self.draft.source} ({self.draft_kind})" if self.draft else "none"
     return f"Pair(target={self.target.source}, draft={draft})"
 
+  def positions(self, drafting: bool = True) -> int:
+    """Returns how many tokens a prompt and its answer may have together.
+
+    Args:
+      drafting: Whether the draft is used.
+    """
+    models = [self.target]
+    # A head's rotary embedding works beyond the limit in its config.json.
+    if drafting and self.draft and self.draft_kind == "independent":
+      models.append(self.draft)
+    return min(model.config.max_position_embeddings for model in models)
+
   @functools.cached_property
   def tokenizer(self):
     """The target's tokenizer, loaded on first use."""

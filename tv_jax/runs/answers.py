@@ -45,10 +45,7 @@ def next_prompt(
   """
   turns = questions_lib.conversation(question, answers)
   tokens = templates.encode(settings.models.template, pair.tokenizer, turns)
-  most = pair.target.config.max_position_embeddings
-  # A head's rotary embedding works beyond the limit in its config.json.
-  if pair.draft and pair.draft_kind == "independent":
-    most = min(most, pair.draft.config.max_position_embeddings)
+  most = pair.positions()
   most = min(most, settings.max_tokens or most)
   if len(tokens) >= most:
     raise ValueError(

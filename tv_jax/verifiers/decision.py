@@ -10,6 +10,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+from tv_jax import probs
 from tv_jax.tree import ROOT
 
 # `Decision.accept` of a node that was not offered; outside [0, 1].
@@ -50,18 +51,12 @@ def settle(
   """
   total = jnp.sum(weights)
   fault |= ~jnp.isfinite(total) | (jnp.min(weights) < 0)
-  root = p[ROOT]
-  root = jnp.where((root > 0) & (root < jnp.inf), root, 0)
-  mass = jnp.sum(root)
-  plain = jnp.where(
-    mass > 0, root / jnp.where(mass > 0, mass, 1), 1 / len(root)
-  )
   # If all weights are 0 without a fault, rounding has emptied the residual
   # after rejections of probability 0.
   law = jnp.where(total > 0, weights / jnp.where(total > 0, total, 1), p[node])
   return Decision(
     node=jnp.where(fault, ROOT, node).astype(jnp.int32),
-    residual=jnp.where(fault, plain, law),
+    residual=jnp.where(fault, probs.finite(p[ROOT]), law),
     accept=jnp.where(fault, NOT_OFFERED, accept),
     fault=fault,
   )
