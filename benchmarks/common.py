@@ -13,6 +13,7 @@ import numpy as np
 
 import tv_jax
 from tv_jax.edge import tables
+from tv_jax.edge.errors import UserError
 from tv_jax.runs import environment
 from tv_jax.tree import Tree, parse
 
@@ -21,7 +22,7 @@ def tree(text: str) -> Tree:
   """Parses a static tree."""
   parsed = parse(text)
   if not isinstance(parsed, Tree):
-    raise ValueError(f"tree {text!r}: give a static tree")
+    raise UserError(f"tree {text!r}: give a static tree")
   return parsed
 
 

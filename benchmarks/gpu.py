@@ -26,6 +26,7 @@ import numpy as np
 import tv_jax
 from benchmarks import common, gpu_shapes
 from experiments import paper
+from tv_jax.edge.errors import UserError
 from tv_jax.engine.cycle import CHUNK
 from tv_jax.engine.decode import cache_slots, padded
 from tv_jax.engine.pair import Pair
@@ -135,7 +136,7 @@ def main() -> None:
   parser.add_argument("--toy", action="store_true", help="without a GPU")
   toy = parser.parse_args().toy
   if jax.default_backend() != "gpu" and not toy:
-    raise ValueError("jax sees no GPU here: give --toy to try it out")
+    raise UserError("jax sees no GPU here: give --toy to try it out")
   names, dtype, rows = PAPERS, "bfloat16", ROWS
   trees = ["eagle", "chain:5", "kary:2x5"]
   if toy:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import ml_collections
 
 from tv_jax import runs
+from tv_jax.edge.errors import UserError
 
 # Spec-Bench's limits and the paper's three runs. Prompts are padded to their
 # maximum length, so that a single program serves both turns.
@@ -75,7 +76,7 @@ def named(experiment: str, arg: str, known: Iterable[str]) -> str:
   """Returns a run's name, its argument included, which has to be known."""
   if arg not in known:
     names = ", ".join(filter(None, known))
-    raise ValueError(
+    raise UserError(
       f"config argument {arg!r}: {experiment} takes {names}, or none"
     )
   return f"{experiment}_{arg}" if arg else experiment

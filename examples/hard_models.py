@@ -21,6 +21,7 @@ from absl import flags
 from tv_jax import probs
 from tv_jax.certify.engine import tiny_pairs
 from tv_jax.edge import cli, disk
+from tv_jax.edge.errors import UserError
 from tv_jax.models import Model, decoder, save
 from tv_jax.models.model import init
 
@@ -100,10 +101,10 @@ def write(folder: pathlib.Path, seed: int = 0) -> None:
 def main(arguments: list[str]) -> None:
   """Writes to the folder that the command line names."""
   if len(arguments) != 1:
-    raise ValueError("give the folder to write")
+    raise UserError("give the folder to write")
   folder = pathlib.Path(arguments[0])
   if folder.exists():
-    raise ValueError(f"{folder} exists: give a new folder")
+    raise UserError(f"{folder} exists: give a new folder")
   write(folder, flags.FLAGS.seed)
   print(f"written: target, draft and prompts.jsonl in {folder}")
 

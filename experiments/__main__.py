@@ -22,6 +22,7 @@ from experiments.experiment import Experiment
 from experiments.names import NAMES
 from tv_jax import runs
 from tv_jax.edge import cli, config_flag
+from tv_jax.edge.errors import UserError
 
 _WORKDIR = flags.DEFINE_string(
   "workdir", running.WORKDIR, "The folder of all results."
@@ -39,11 +40,11 @@ def main(arguments: list[str]) -> None:
   folders = [pathlib.Path(word) for word in arguments if word not in named]
   for folder in folders:
     if not folder.is_dir():
-      raise ValueError(
+      raise UserError(
         f"{folder}: neither a folder nor an experiment: {', '.join(NAMES)}"
       )
   if folders and not named:
-    raise ValueError("name the experiment whose tables you want")
+    raise UserError("name the experiment whose tables you want")
   experiments = [names.find(name) for name in named or NAMES]
   workdir = pathlib.Path(_WORKDIR.value)
   if folders:
@@ -78,7 +79,7 @@ def plan(experiment: Experiment) -> running.Plan:
     for shard in experiment_lib.shards(experiment, config, _SMOKE.value):
       key = str(config.experiment), shard.name
       if key in planned:
-        raise ValueError(
+        raise UserError(
           f"{'/'.join(key)} is several runs: give each config another name"
         )
       planned[key] = runs.from_config(shard.of(config))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import ml_collections
 
 from tv_jax.edge import config_flag, names
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.tables import Table
 from tv_jax.runs import store
 from tv_jax.runs.records import AXES, Answer
@@ -146,7 +147,7 @@ def configs(experiment: Experiment, smoke: bool) -> dict:
   swept = set.intersection(*overrides) - {"seeds"} if overrides else set()
   fields = (field for field, _ in config_flag.given_fields(sys.argv))
   if wrong := swept.intersection(fields):
-    raise ValueError(
+    raise UserError(
       f"config.{min(wrong)} is set by the experiment itself: leave it out, or"
       " run the config with tv_jax.main"
     )
@@ -199,14 +200,14 @@ def read(folder: pathlib.Path, wanted: Sequence[str] = ()) -> Group:
     if not wanted or unit.folder.name in wanted
   )
   if not units:
-    raise ValueError(f"{folder}: there is no run in it")
+    raise UserError(f"{folder}: there is no run in it")
   shared = [
     {k: v for k, v in unit.config.items() if k not in _OF_A_SHARD}
     for unit in units
   ]
   for unit, config in zip(units, shared, strict=True):
     if differences := store.differences(shared[0], config):
-      raise ValueError(
+      raise UserError(
         f"{units[0].folder} and {unit.folder} are not of one config:"
         f" {'; '.join(differences)}: give one of the two"
       )
@@ -216,7 +217,7 @@ def read(folder: pathlib.Path, wanted: Sequence[str] = ()) -> Group:
       # Tuned trees may be drafted at the temperature that they are tuned for.
       other = drafted.setdefault(tree if tree.startswith(TREES) else "", unit)
       if other.config["draft_temperature"] != unit.config["draft_temperature"]:
-        raise ValueError(
+        raise UserError(
           f"{other.folder} and {unit.folder} drafted {tree} at different"
           " draft_temperature: give one of the two"
         )
@@ -235,5 +236,5 @@ def read_all(place: pathlib.Path, experiment: Experiment) -> list[Group]:
     if folder.is_dir() and store.read_many(folder)
   ]
   if experiment.configs and not groups:
-    raise ValueError(f"{place}: there is no run in it")
+    raise UserError(f"{place}: there is no run in it")
   return groups

@@ -36,6 +36,7 @@ from tv_jax import runs as runs_lib
 from tv_jax.edge import cli
 from tv_jax.edge import progress as progress_lib
 from tv_jax.edge import tables as edge_tables
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.progress import Progress, silent
 from tv_jax.edge.tables import NOTHING, Table
 from tv_jax.engine.results import Estimate
@@ -191,7 +192,7 @@ def _questions(unit: store.StoredRun) -> dict[int | str, questions.Question]:
   chosen = runs_lib.read_questions(settings)
   kept = json.loads((unit.folder / "sources.json").read_text())
   if kept["questions"] != sources.of_questions(chosen):
-    raise ValueError(
+    raise UserError(
       f"{unit.folder}: the questions in {settings.questions} are not those that"
       " were answered: put back what was there"
     )
@@ -263,11 +264,11 @@ def _printed(method: Method) -> str:
 def main(arguments: list[str]) -> None:
   """Grades the runs in a folder, and prints their ratings."""
   if len(arguments) != 1:
-    raise ValueError("give the folder of a run, or of several of one config")
+    raise UserError("give the folder of a run, or of several of one config")
   try:
     import openai  # an extra
   except ImportError as error:
-    raise ValueError(f"{error}: python -m pip install 'openai>=3'") from error
+    raise UserError(f"{error}: python -m pip install 'openai>=3'") from error
   given: Any = flags.FLAGS
   key = os.environ.get("OPENAI_API_KEY", "none" if given.url else None)
   client = openai.OpenAI(base_url=given.url, api_key=key, max_retries=5)

@@ -2,6 +2,7 @@
 
 from experiments.experiment import Experiment
 from tv_jax.edge import names
+from tv_jax.edge.errors import UserError
 
 # The object of each experiment, by name.
 NAMES = {
@@ -18,7 +19,7 @@ NAMES = {
 def find(name: str) -> Experiment:
   """Returns the experiment of this name, or a user's by `module:name`."""
   if name not in NAMES and ":" not in name:
-    raise ValueError(
+    raise UserError(
       f"experiment {name!r} is not one of {', '.join(NAMES)}, nor module:name"
     )
   return names.load(NAMES.get(name, name), "experiment")

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from experiments import comparing, experiment, figures, paper
 from experiments.experiment import Artefact, Experiment, Group, Shard
 from tv_jax import tree as tree_lib
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.tables import NOTHING, Table
 from tv_jax.engine.results import Estimate
 from tv_jax.runs import metrics
@@ -56,7 +57,7 @@ def sweep(name: str, title: str, axis: str, values: Sequence) -> Experiment:
     values: The values of the axis.
   """
   if axis not in ("trees", "temperatures"):
-    raise ValueError(f"axis {axis!r}: give trees or temperatures")
+    raise UserError(f"axis {axis!r}: give trees or temperatures")
   hot = axis == "temperatures"
 
   def shards(config, smoke: bool) -> Iterator[Shard]:

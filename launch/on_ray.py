@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from launch.units import Unit
+from tv_jax.edge.errors import UserError
 
 # The launcher's variables that a unit on another machine must have.
 _PASSED = ("JAX_", "XLA_", "HF_", "PYTHONPATH")
@@ -43,7 +44,7 @@ def run(
   try:
     import ray  # an extra
   except ImportError as error:
-    raise ValueError(
+    raise UserError(
       f"--backend=ray: {error}: python -m pip install 'ray>=2.40'"
     ) from error
   passed = {k: v for k, v in os.environ.items() if k.startswith(_PASSED)}
@@ -86,12 +87,12 @@ def _check_room(ray, units: Sequence[Unit], cpus: float) -> None:
   gpus = max(int(node.get("GPU", 0)) for node in nodes)
   print(f"Ray: machines {len(nodes)}, GPUs of the largest {gpus}", flush=True)
   if (most := max(unit.gpus for unit in units)) > gpus:
-    raise ValueError(
+    raise UserError(
       f"a unit needs {most} GPUs, and no machine has more than {gpus}: give"
       " --gpus_per_unit (0: units run on CPUs)"
     )
   if cpus > (cores := max(node.get("CPU", 0) for node in nodes)):
-    raise ValueError(f"--cpus_per_unit={cpus:g}: no machine has over {cores:g}")
+    raise UserError(f"--cpus_per_unit={cpus:g}: no machine has over {cores:g}")
 
 
 def _work(arguments: Sequence[str], cwd: str, log: str) -> int | str | None:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from launch.units import Unit
+from tv_jax.edge.errors import UserError
 
 _NOTICE = 120  # a run is stopped this many seconds before the time limit
 
@@ -97,7 +98,7 @@ def submit(
     ValueError: sbatch is not installed here.
   """
   if not shutil.which("sbatch"):
-    raise ValueError(
+    raise UserError(
       "--backend=slurm: there is no sbatch here: run this on a login node of a"
       " SLURM cluster (on Debian sbatch is in slurm-client), or look at the"
       " scripts with --dry_run"

@@ -16,10 +16,14 @@ from tv_jax.edge import checks, config_flag, progress
 COMMAND = """
 import signal
 from absl import flags
-from tv_jax.edge import cli
+from tv_jax.edge import cli, errors
 flags.DEFINE_integer("count", 1, "Of things.", 1)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 def main(arguments):
+  if arguments == ["ours"]:
+    raise errors.UserError("count=7: give 1")
+  if arguments == ["theirs"]:
+    raise ValueError("shapes (3,) and (4,)")
   if arguments:
     open(arguments[0])
   try:
@@ -41,6 +45,7 @@ def command(*arguments):
   [
     ("--speed=3", "mine: Unknown command line flag 'speed'"),
     ("--count=0", "mine: flag --count=0: "),
+    ("ours", "mine: count=7: give 1\n"),
     ("nowhere", "mine: [Errno 2] No such file or directory: 'nowhere'"),
   ],
 )
@@ -49,6 +54,14 @@ def test_a_mistake_is_one_line(argument, line):
   assert (done.returncode, done.stdout) == (2, "")
   assert done.stderr.startswith(line), done.stderr
   assert done.stderr.count("\n") == 1
+
+
+def test_another_error_keeps_its_traceback():
+  """Such as one of jax about shapes, which is a fault of ours."""
+  done = command("theirs")
+  assert (done.returncode, done.stdout) == (1, "")
+  assert done.stderr.startswith("Traceback (most recent call last):\n")
+  assert done.stderr.endswith("ValueError: shapes (3,) and (4,)\n")
 
 
 @pytest.mark.parametrize("arguments", [(), ("--count=2",)])

@@ -23,6 +23,7 @@ from tv_jax.certify import samples
 from tv_jax.certify.engine import expected, statistics, tiny_pairs
 from tv_jax.drafting import KINDS
 from tv_jax.edge import cli, reading
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.names import raised, split
 from tv_jax.proposals import PROPOSALS
 from tv_jax.proposals import resolve as resolve_proposal
@@ -80,7 +81,7 @@ def main() -> int:
         drifts[names[:2]] = expected.drift(case)
       counts, cycles, faults = tiny_pairs.count(case, _ROWS.value, size, seed)
     except Exception as error:  # a user's rule may raise anything
-      raise ValueError(f"{' '.join(names)}: {raised(error)}") from error
+      raise UserError(f"{' '.join(names)}: {raised(error)}") from error
     p_value = statistics.chi_square(counts, expected.law(case))
     row = " ".join(names), p_value, cycles, faults, drifts[names[:2]]
     rows.append(statistics.CaseResult(*row))
@@ -108,7 +109,7 @@ def _plan() -> list[tuple[tuple[str, ...], tiny_pairs.EngineCase]]:
   drawn = {name: resolve_proposal(name) for name in drawn}
   trees = {text: tree_lib.parse(text) for text in trees}
   if unknown := {*kinds} - {*KINDS}:
-    raise ValueError(f"draft {min(unknown)!r}: not one of {', '.join(KINDS)}")
+    raise UserError(f"draft {min(unknown)!r}: not one of {', '.join(KINDS)}")
   temperatures, top_ps = _truncations("0.5 1", "1 0.8")
   plan = []
   for shape, kind, rule, proposal, top_p, temperature in itertools.product(
@@ -127,7 +128,7 @@ def _plan() -> list[tuple[tuple[str, ...], tiny_pairs.EngineCase]]:
     names = kind, shape, rule, proposal, f"{temperature:g}", f"{top_p:g}"
     plan.append((names, case))
   if not plan:
-    raise ValueError("nothing to audit: no rule is defined on these trees")
+    raise UserError("nothing to audit: no rule is defined on these trees")
   return plan
 
 
@@ -135,18 +136,21 @@ def _truncations(temperatures: str, top_p: str) -> list[list[float]]:
   """Returns the temperatures and top-p values, with defaults."""
   temperatures = _TEMPERATURES.value or temperatures
   top_p = _TOP_P.value or top_p
-  found = [[float(x) for x in split(text)] for text in (temperatures, top_p)]
+  try:
+    found = [[*map(float, split(text))] for text in (temperatures, top_p)]
+  except ValueError as error:
+    raise UserError(f"--temperatures, --top_p: {error}") from None
   if min(found[0]) <= 0:
-    raise ValueError(f"--temperatures={temperatures}: give above 0")
+    raise UserError(f"--temperatures={temperatures}: give above 0")
   if not 0 < min(found[1]) <= max(found[1]) <= 1:
-    raise ValueError(f"--top_p={top_p}: give numbers in (0, 1]")
+    raise UserError(f"--top_p={top_p}: give numbers in (0, 1]")
   return found
 
 
 def _audit_samples(path: str) -> int:
   """Prints what samples show; 0 lossless, 1 not lossless, 3 not clear yet."""
   if _MODEL.value is None:
-    raise ValueError("--samples: give --model, the folder of target/")
+    raise UserError("--samples: give --model, the folder of target/")
   folder = pathlib.Path(_MODEL.value).expanduser()
   prompts = [
     raw["prompt"] for _, _, raw in reading.json_lines(folder / "prompts.jsonl")

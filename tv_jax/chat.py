@@ -19,6 +19,7 @@ from absl import flags
 
 from tv_jax import drafting
 from tv_jax.edge import cli, reading
+from tv_jax.edge.errors import UserError
 from tv_jax.engine.config import decode_config
 from tv_jax.engine.generate import stream
 from tv_jax.engine.pair import Pair, load
@@ -76,7 +77,7 @@ def choose(
     return target, None, draft_kind
   if draft is None:
     if draft_kind:
-      raise ValueError(f"--draft_kind={draft_kind}: give its --draft as well")
+      raise UserError(f"--draft_kind={draft_kind}: give its --draft as well")
     draft, draft_kind = DRAFTS.get(target, (None, "none"))
   return target, draft, draft_kind or "independent"
 
@@ -96,7 +97,7 @@ class Chat:
     elif line == "/plain" and self.messages:
       self._answer(self.messages[:-1], self.options | {"verifier": None})
     elif line.startswith("/"):
-      raise ValueError(f"{line}: give /plain after an answer, or /new")
+      raise UserError(f"{line}: give /plain after an answer, or /new")
     elif line:
       asked = [*self.messages, {"role": "user", "content": line}]
       text = self._answer(asked, self.options)
@@ -142,7 +143,7 @@ def main() -> None:
     while True:
       try:
         chat.read(input("\n> " if sys.stdin.isatty() else "").strip())
-      except ValueError as error:
+      except UserError as error:
         print(error, file=sys.stderr)
 
 

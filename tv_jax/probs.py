@@ -12,6 +12,7 @@ from jax.core import Tracer
 
 from tv_jax.edge import checks
 from tv_jax.edge.checks import is_number
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.reading import brief
 
 # Lowest temperature but 0. Below it, logits / temperature would overflow
@@ -122,7 +123,7 @@ def _nucleus(logits, top_p):
 def check_temperature(name: str, value) -> float:
   """Checks a temperature, and returns it as a float."""
   if not is_number(value) or (value and not COLDEST <= value < 1 / COLDEST):
-    raise ValueError(
+    raise UserError(
       f"{name}={brief(value)}: give 0 for greedy decoding, or a number from"
       f" {COLDEST:g} to {1 / COLDEST:g}"
     )

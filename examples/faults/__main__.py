@@ -15,6 +15,7 @@ import numpy as np
 from examples.faults import NAMES, measure
 from examples.faults.measure import SETTINGS, Row
 from tv_jax.certify import words
+from tv_jax.edge.errors import UserError
 
 BEGIN, END = "<!-- python -m examples.faults -->", "<!-- end -->"
 HEADER = (
@@ -80,7 +81,7 @@ def split(document: str) -> tuple[str, str, str]:
   before, _, rest = document.partition(BEGIN)
   between, end, after = rest.partition(END)
   if not end:
-    raise ValueError(f"give a document with a line {BEGIN} and a line {END}")
+    raise UserError(f"give a document with a line {BEGIN} and a line {END}")
   return before, between.strip(), after
 
 

@@ -18,6 +18,7 @@ Axes: N nodes, n nodes of a subtree, V vocabulary.
 import jax.numpy as jnp
 import numpy as np
 
+from tv_jax.edge.errors import UserError
 from tv_jax.tree import ROOT, from_parents
 from tv_jax.verifiers import DOWN, VERIFIERS, Offers, Verifier
 from tv_jax.verifiers.offers import stop_law
@@ -33,7 +34,7 @@ def first_level(above: Verifier, below: Verifier, name: str) -> Verifier:
   """
   first = above.offers
   if above.walk != DOWN or first is None:
-    raise ValueError(f"verifier {above.name!r} must go DOWN, as token_level")
+    raise UserError(f"verifier {above.name!r} must go DOWN, as token_level")
 
   def offers(tree, proposal, tokens, q, p):
     top = first(tree, proposal, tokens, q, p)

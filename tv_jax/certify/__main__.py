@@ -12,6 +12,7 @@ from tv_jax import certify, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.certify import certificate, contracts, programs
 from tv_jax.edge import cli, names
+from tv_jax.edge.errors import UserError
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import DEFAULT, VERIFIERS, Verifier
@@ -198,7 +199,7 @@ def _certify_program() -> int:
   """Prints the certificate of a program; returns 1 if it is not lossless."""
   for flag in (_VERIFIERS, _F32):
     if flag.present:
-      raise ValueError(f"--{flag.name} is for rules, not for --program")
+      raise UserError(f"--{flag.name} is for rules, not for --program")
   usual = contracts.Settings()
   proposal = _PROPOSALS.value
   program = names.load(str(_PROGRAM.value), "program")
@@ -245,11 +246,11 @@ def _plan(settings: certify.Settings) -> tuple[list[Entry], list[Proposal]]:
     try:
       certificate.check_size(entry.proposal, entry.tree, entry.settings)
     except ValueError as error:
-      raise ValueError(f"{texts[0]} on {texts[2]}: {error}") from error
+      raise UserError(f"{texts[0]} on {texts[2]}: {error}") from error
     entries.append(entry)
   idle = {*reasons} - {entry.names[0] for entry in entries}
   if idle and (_VERIFIERS.value or not entries):
-    raise ValueError(f"nothing to certify: {reasons[idle.pop()]}")
+    raise UserError(f"nothing to certify: {reasons[idle.pop()]}")
   known = PROPOSALS.values() if _VERIFIERS.value else ()
   return entries, [each for each in drawn.values() if each not in known]
 

@@ -12,6 +12,7 @@ from tv_jax.certify import drafts, outcome, worlds
 from tv_jax.certify.findings import Check, Failure, ProposalCheck, Settings
 from tv_jax.certify.proposal import check_proposal
 from tv_jax.certify.worlds import World
+from tv_jax.edge.errors import UserError
 from tv_jax.engine import contract
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import NO_CHILD, ROOT, Adaptive, Tree
@@ -50,9 +51,9 @@ def check_size(
 ) -> None:
   """Refuses too few tokens, and an adaptive tree too large to enumerate."""
   if worlds.num_contexts(settings.tokens(tree), tree.max_depth + 1) >= 2**63:
-    raise ValueError(f"{tree!r} is too deep to certify: give a smaller tree")
+    raise UserError(f"{tree!r} is too deep to certify: give a smaller tree")
   if isinstance(tree, Adaptive) and not enumerable(tree, proposal, settings):
-    raise ValueError(
+    raise UserError(
       f"{tree!r} is too large to enumerate: certify a smaller one, such as"
       " adaptive:2,2,2"
     )
@@ -79,7 +80,7 @@ def check(
   proposal, tree = proposals.resolve(proposal), tree_lib.resolve(tree)
   rule = resolve(verifier)
   if reason := misfit(rule, tree, proposal):
-    raise ValueError(reason)
+    raise UserError(reason)
   check_size(proposal, tree, settings)
   if proposal_check is None and proposal not in PROPOSALS.values():
     widths = tuple(sorted(tree.family_sizes))

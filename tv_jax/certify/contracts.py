@@ -17,6 +17,7 @@ import numpy as np
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify.dice import jax_tracing
+from tv_jax.edge.errors import UserError
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
 
@@ -80,7 +81,7 @@ def is_cycle(program: Callable) -> bool:
   """Tells a cycle from a verifier by the names of its parameters."""
   parameters = inspect.signature(program).parameters
   if not {"context", "tree"} & {*parameters}:
-    raise ValueError(
+    raise UserError(
       f"{program} is neither a {CYCLE} nor a {VERIFY}: name its parameters so"
     )
   return "context" in parameters
@@ -119,7 +120,7 @@ def fixed_tree(tree: Tree | Adaptive | str | None) -> Tree:
   """Returns the tree that a verifier gets."""
   found = tree_lib.resolve(tree or "kary:2x2")
   if not isinstance(found, Tree):
-    raise ValueError(f"{tree} takes its shape later: give a fixed tree")
+    raise UserError(f"{tree} takes its shape later: give a fixed tree")
   return found
 
 
@@ -138,7 +139,7 @@ def _verify(program, tree, proposal, arrays, p, q, context, rng):
     for child in children:
       step = proposal.following(law, tuple(drawn), len(children))
       if not step.any():
-        raise ValueError(
+        raise UserError(
           f"{proposal.name} draws no {len(children)} siblings from {law}"
         )
       drawn.append(int(rng.choice(len(law), p=step / step.sum())))

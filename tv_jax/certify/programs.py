@@ -25,6 +25,7 @@ from tv_jax.certify.contracts import (
 )
 from tv_jax.certify.dice import ExploreError, Law, explore
 from tv_jax.certify.trials import Laws, Trial
+from tv_jax.edge.errors import UserError
 from tv_jax.proposals import WITHOUT_REPLACEMENT
 from tv_jax.tree import Tree
 
@@ -159,7 +160,7 @@ def certify(program: Callable, settings: Settings | None = None) -> Certificate:
   settings = settings or Settings()
   cycle, proposal = is_cycle(program), proposals.resolve(settings.proposal)
   if cycle and proposal != WITHOUT_REPLACEMENT:
-    raise ValueError("a cycle is not told how siblings are drawn")
+    raise UserError("a cycle is not told how siblings are drawn")
   try:
     return _certify(program, cycle, settings)
   except ExploreError as error:

@@ -29,6 +29,7 @@ from scipy import special
 from tv_jax.certify import compiling, drafts, outcome, words, worlds
 from tv_jax.certify.findings import ProposalCheck, Settings
 from tv_jax.edge import names
+from tv_jax.edge.errors import UserError
 from tv_jax.engine import contract
 from tv_jax.proposals import INVALID, Proposal
 
@@ -137,12 +138,10 @@ def _family(proposal: Proposal, q: np.ndarray, k: int) -> _Family | None:
     step = np.asarray(proposal.following(q, drawn, k))
     what = f"following(q, {words.siblings(drawn)}, {k}) for q = {words.row(q)}"
     if step.shape != q.shape:
-      raise ValueError(f"{what} has shape {list(step.shape)}, not [{len(q)}]")
+      raise UserError(f"{what} has shape {list(step.shape)}, not [{len(q)}]")
     sums = not step.any() or abs(step.sum() - 1) < _SUM
     if not (sums and (step >= 0).all()):
-      raise ValueError(
-        f"{what} is {words.row(step)}: no law, and not all zeros"
-      )
+      raise UserError(f"{what} is {words.row(step)}: no law, and not all zeros")
     steps[drawn] = step.astype(float)
     return steps[drawn]
 
@@ -291,7 +290,7 @@ def _draw(
     ValueError: `draw` does not return int32 [k].
   """
   if fault := contract.draw_fault(proposal, k, laws.dtype, laws.shape[1]):
-    raise ValueError(fault)
+    raise UserError(fault)
 
   def many(key, q):
     keys = jax.random.split(key, count)

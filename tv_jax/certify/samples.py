@@ -28,6 +28,7 @@ from scipy import special
 
 from tv_jax import probs
 from tv_jax.edge import checks, reading
+from tv_jax.edge.errors import UserError
 from tv_jax.models import Model
 
 # Maximum number of sequences after all prompts together; and after a single
@@ -66,7 +67,7 @@ def law(
   """Returns the probability [P, V, .., V] of each sequence of `tokens`."""
   V = model.config.vocab_size
   if len(prompts) * V**tokens > MOST:
-    raise ValueError(
+    raise UserError(
       f"--tokens={tokens}: {len(prompts)} x {V}^{tokens} sequences are too many"
       f" to enumerate: give {usual_tokens(V)}"
     )
@@ -111,7 +112,7 @@ def read(
     sample = check(raw, where)
     new, prompt = [*sample["tokens"]], prompts[sample["prompt"]]
     if len(new) < tokens:
-      raise ValueError(
+      raise UserError(
         f"{where} has {len(new)} tokens, not {tokens}: let the engine ignore"
         " end tokens and give more new tokens, or look at fewer by --tokens"
       )
@@ -119,9 +120,9 @@ def read(
     codes.append(np.ravel_multi_index(new[:tokens], (V,) * tokens))
     echoes += new[: len(prompt)] == prompt
   if not which:
-    raise ValueError(f"{path} holds no samples")
+    raise UserError(f"{path} holds no samples")
   if echoes == len(which) >= 20:
-    raise ValueError(
+    raise UserError(
       f"{path}: all samples begin with their prompt: give new tokens alone"
     )
   return np.array(which), np.array(codes)

@@ -19,6 +19,7 @@ from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify import worlds
 from tv_jax.certify.contracts import CONTEXT, Settings, fixed_tree
+from tv_jax.edge.errors import UserError
 from tv_jax.proposals import WITH_REPLACEMENT
 from tv_jax.tree import Tree
 
@@ -55,7 +56,7 @@ class Laws:
     """Returns the law [V] of the token after a prefix."""
     prefix = tuple(map(int, prefix))
     if prefix[: len(CONTEXT)] != CONTEXT:
-      raise ValueError(
+      raise UserError(
         f"asked for the law after {list(prefix)}: prefixes begin with the"
         f" context {list(CONTEXT)}"
       )

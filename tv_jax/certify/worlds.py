@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tv_jax.edge.errors import UserError
+
 ROWS = 257
 
 
@@ -42,7 +44,7 @@ def tokens_for(siblings: int, V: int | None = None) -> int:
   """
   V = V or (3 if siblings < 3 else siblings + 2)
   if siblings >= V:
-    raise ValueError(
+    raise UserError(
       f"of {siblings} siblings the last may have no choice among {V} tokens, so"
       f" that no fault there shows: give {siblings + 1} tokens or more"
     )

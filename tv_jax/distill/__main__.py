@@ -13,6 +13,7 @@ from absl import flags
 from tv_jax import distill
 from tv_jax.distill import Training, Writing
 from tv_jax.edge import cli, progress
+from tv_jax.edge.errors import UserError
 from tv_jax.engine import pair as pairs
 from tv_jax.engine.programs import keep_programs
 from tv_jax.runs import questions
@@ -74,7 +75,7 @@ def main() -> None:
   """Makes the draft, and prints its expected lengths."""
   target, out = _TARGET.value, _OUT.value
   if not target or not out:
-    raise ValueError("give --target and --out")
+    raise UserError("give --target and --out")
   settings = _settings(Training)
   settings = dataclasses.replace(
     settings, layers=tuple(map(int, settings.layers))

@@ -24,6 +24,7 @@ import numpy as np
 from tv_jax.certify.engine import passes
 from tv_jax.distill.text import Conversation, about_target
 from tv_jax.edge import disk
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine.pair import Pair
 from tv_jax.models import Model
@@ -116,13 +117,13 @@ def usable(text: Sequence[Conversation], V: int) -> list[Conversation]:
   """
   text = [x for x in text if x.answer and len(x.prompt) > 1]
   if not text:
-    raise ValueError(
+    raise UserError(
       "there is no text: no conversation has an answer, and a prompt of two"
       " tokens or more"
     )
   for token in {token for x in text for token in x.tokens}:
     if not 0 <= token < V:
-      raise ValueError(
+      raise UserError(
         f"token {token} is in the text: the target knows 0 to {V - 1}"
       )
   return text

@@ -25,6 +25,7 @@ from tv_jax.distill.drafts import Trainee
 from tv_jax.distill.scoring import Scores
 from tv_jax.distill.text import Conversation, Writing, option
 from tv_jax.edge import checks, disk
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine.pair import Pair
 from tv_jax.models import Model
@@ -121,7 +122,7 @@ def distill(
     about["writing"] = {"temperature": writing.temperature, "text": digest}
   out.mkdir(parents=True, exist_ok=True)
   if any(out.iterdir()) and not (out / ABOUT).exists():
-    raise ValueError(f"{out} holds something else: give another --out")
+    raise UserError(f"{out} holds something else: give another --out")
   texts.check_same(out / ABOUT, about, "--out")
 
   if text is None:
@@ -226,9 +227,7 @@ def _reporter(score, progress: Progress):
     nonlocal held_out
     loss = float(values["loss"])
     if not math.isfinite(loss):
-      raise ValueError(
-        f"the loss is {loss} after step {number}: lower the rate"
-      )
+      raise UserError(f"the loss is {loss} after step {number}: lower the rate")
     if number % SCORE == 0 and number < total:
       mean = score(trained).lengths["traversal"][-1].mean
       held_out = f", held out {mean:.3f} tokens"
@@ -256,7 +255,7 @@ def _split(
   asked = {x.prompt for x in held}
   kept = [i for i in fits if text[i].prompt not in asked]
   if not kept:
-    raise ValueError(
+    raise UserError(
       f"{len(fits)} conversations have at most length={settings.length} tokens,"
       f" none with another prompt than the held_out={settings.held_out}: give"
       " more text"

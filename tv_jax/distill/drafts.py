@@ -12,6 +12,7 @@ import numpy as np
 
 from tv_jax import models
 from tv_jax.edge import checks
+from tv_jax.edge.errors import UserError
 from tv_jax.models import (
   Config,
   Model,
@@ -73,7 +74,7 @@ def check(draft_kind: str, target: Model, layers: Sequence[int]) -> None:
   last = target.config.num_hidden_layers - 1
   most = 1 if draft_kind.startswith("eagle") else last + 1
   if len(layers) > most or max(layers, default=0) > last:
-    raise ValueError(
+    raise UserError(
       f"layers={[*layers]}: give at most {most}, from 0 to {last}"
     )
 

@@ -26,6 +26,7 @@ from tv_jax.distill.chances import RULES, Known, along
 from tv_jax.distill.data import Rows, Shape, usable
 from tv_jax.distill.text import Conversation
 from tv_jax.edge import checks
+from tv_jax.edge.errors import UserError
 from tv_jax.engine.config import COLDEST_DRAFT
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import Estimate
@@ -99,13 +100,13 @@ def score(
     The expected lengths for each depth.
   """
   if pair.draft is None:
-    raise ValueError("the pair has no draft to score")
+    raise UserError("the pair has no draft to score")
   target, draft = pair.target, pair.draft
   block = draft.config.block
   most = block.size if block else 1 << 30
   depth = min(LONGEST, most) if depth is None else depth
   if not 1 <= depth <= most:
-    raise ValueError(f"depth={depth}: {draft.source} drafts 1 to {most} levels")
+    raise UserError(f"depth={depth}: {draft.source} drafts 1 to {most} levels")
   checks.number(probs.COLDEST)(temperature, "temperature")
   text = usable(text, target.config.vocab_size)
   shape, chances = Shape.of(text, depth), []
@@ -179,7 +180,7 @@ def summary(chances: Sequence[np.ndarray]) -> Scores:
   """Estimates lengths from the output of `measure` for each conversation."""
   D = chances[0].shape[2]
   if (longest := max(x.shape[-1] for x in chances)) < D:
-    raise ValueError(
+    raise UserError(
       f"depth={D}: give {longest} at most, the tokens of the longest answer"
     )
   lengths = {rule: [] for rule in RULES}

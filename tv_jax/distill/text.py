@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tv_jax.edge import checks, disk, reading
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine.generate import generate
 from tv_jax.engine.pair import Pair
@@ -188,7 +189,7 @@ def check_same(path: pathlib.Path, about: dict, flag: str) -> None:
   if not path.exists():
     disk.write_json(path, about)
   elif changes := store.differences(reading.json_object(path), about):
-    raise ValueError(
+    raise UserError(
       f"{path.parent} was begun in another way ({reading.listed(changes)}):"
       f" give another {flag}, or the same settings"
     )

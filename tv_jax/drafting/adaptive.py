@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tv_jax.edge.errors import UserError
 from tv_jax.tree import NO_CHILD, NO_PARENT, ROOT, Adaptive, Topology
 
 # Assumed acceptance probability of a first child if the draft is uniform.
@@ -65,7 +66,7 @@ def choose(
   width, most = shape.widths[depth - 1], shape.most
   children = policy(laws, score, most)
   if np.shape(children) != (wanted := (len(laws), most)):
-    raise ValueError(
+    raise UserError(
       f"the policy returned {list(np.shape(children))} scores: return"
       f" {list(wanted)}, one for each possible child"
     )

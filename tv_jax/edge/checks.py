@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.reading import brief
 
 Check = Callable[..., Any]
@@ -43,7 +44,7 @@ def _that(holds: Callable[[Any], bool], wanted: str, form=lambda x: x) -> Check:
   def check(value, where: str = ""):
     if not holds(value):
       what = f"{where}={brief(value)}" if where else brief(value)
-      raise ValueError(f"{what}: give {wanted}")
+      raise UserError(f"{what}: give {wanted}")
     return form(value)
 
   return check
@@ -113,7 +114,7 @@ def fields(required: Mapping[str, Check], **others: Check) -> Check:
     prefix = f"{where}." if where else ""
     value = mapping(value, where)
     if missing := [name for name in required if name not in value]:
-      raise ValueError(f"{prefix}{', '.join(missing)} is missing")
+      raise UserError(f"{prefix}{', '.join(missing)} is missing")
     return {
       name: inner(value[name], prefix + name)
       for name, inner in {**required, **others}.items()

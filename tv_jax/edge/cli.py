@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from absl import app, flags, logging
 
+from tv_jax.edge.errors import UserError
+
 
 def run(
   name: str,
@@ -19,8 +21,8 @@ def run(
 
   Args:
     name: The command's name after `python -m`.
-    main: Returns the exit status. Its ValueErrors and OSErrors are printed as
-      one line, without a traceback.
+    main: Returns the exit status. Its UserErrors and OSErrors are printed as
+      one line; all other exceptions keep their traceback.
     parse: Parses the flags.
     arguments: Whether `main` takes a list of the remaining arguments.
   """
@@ -39,13 +41,13 @@ def run(
     if arguments:
       return main(argv[1:])
     if argv[1:]:
-      raise ValueError(f"unexpected argument {argv[1]!r}: flags start with --")
+      raise UserError(f"unexpected argument {argv[1]!r}: flags start with --")
     return main()
 
   signal.signal(signal.SIGTERM, interrupt)
   try:
     app.run(start, flags_parser=read)
-  except (flags.Error, ValueError, OSError) as error:
+  except (flags.Error, UserError, OSError) as error:
     print(f"{name}: {error}", file=sys.stderr)
   except KeyboardInterrupt:
     print(f"{name}: interrupted", file=sys.stderr, flush=True)

@@ -21,6 +21,8 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 
+from tv_jax.edge.errors import UserError
+
 _FOREIGN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
@@ -61,7 +63,7 @@ def resolve(
   found: typing.Any = thing
   class_: typing.Any = type(next(iter(table.values())))
   if text and text not in table and ":" not in text:
-    raise ValueError(
+    raise UserError(
       f"{kind} {text!r}: not one of {', '.join(table)}, nor module:name"
     )
   if text:
@@ -69,7 +71,7 @@ def resolve(
   if callable(found) and not isinstance(found, type):
     found = of_function(found)
   if not isinstance(found, class_):
-    raise ValueError(
+    raise UserError(
       f"{kind} {thing!r}: give a name, module:name, or a {class_.__name__}"
     )
   if found in table.values() and text in ("", found.name):
@@ -78,7 +80,7 @@ def resolve(
   name = text or of(thing) or found.name or of(next(functions))
   if not name or name in table:
     problem = f"has the name {name!r} of a built-in" if name else "has no name"
-    raise ValueError(
+    raise UserError(
       f"a {kind} of your own {problem}: give it another, as in"
       f' {class_.__name__}(name="mine", ..)'
     )
@@ -93,12 +95,12 @@ def load(text: str, kind: str):
     importlib.invalidate_caches()
     return pkgutil.resolve_name(text)
   except ModuleNotFoundError as error:
-    raise ValueError(
+    raise UserError(
       f"{kind} {text!r}: {error}; run from the module's folder, or set"
       " PYTHONPATH"
     ) from error
   except (AttributeError, ValueError) as error:
-    raise ValueError(f"{kind} {text!r}: {error}") from error
+    raise UserError(f"{kind} {text!r}: {error}") from error
   finally:
     sys.path[:] = before
 

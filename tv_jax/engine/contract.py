@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from tv_jax.drafting import adaptive
+from tv_jax.edge.errors import UserError
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import VERIFIERS, Decision, Verifier
@@ -22,12 +23,12 @@ def check(
   own_proposal = proposal not in PROPOSALS.values()
   for k in tree.family_sizes if own_proposal else ():
     if fault := draw_fault(proposal, k, dtype, V):
-      raise ValueError(f"proposal {proposal.name!r} on {tree!r}: {fault}")
+      raise UserError(f"proposal {proposal.name!r} on {tree!r}: {fault}")
   if rule in VERIFIERS.values():
     return
   if faults := rule_faults(rule, proposal, tree, dtype, V):
     found = "; ".join(faults)
-    raise ValueError(f"verifier {rule.name!r} on {tree!r}: {found}")
+    raise UserError(f"verifier {rule.name!r} on {tree!r}: {found}")
 
 
 def rule_faults(

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.drafting import Drafted
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.reading import brief
 from tv_jax.engine import cycle, programs
 from tv_jax.engine.config import DecodeConfig
@@ -170,7 +171,7 @@ class Batch:
     except jax.errors.JaxRuntimeError as error:
       if "RESOURCE_EXHAUSTED" not in str(error):
         raise
-      raise ValueError(
+      raise UserError(
         f"out of memory ({brief(str(error))}): choose a smaller batch_size or"
         " tree, or fewer max_new_tokens"
       ) from None

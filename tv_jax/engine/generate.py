@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from tv_jax.edge import checks
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.progress import bar, silent
 from tv_jax.edge.reading import brief
 from tv_jax.engine.config import SEEDS, DecodeConfig, Rule, decode_config
@@ -294,7 +295,7 @@ def read_prompts(
     items = [*range(len(encoded))]
   items = _integers(items, SEEDS, "items")
   if len(items) != len(encoded):
-    raise ValueError(
+    raise UserError(
       f"items={brief(items)}: give {len(encoded)} numbers, one for each prompt"
     )
   return [
@@ -316,7 +317,7 @@ def encode_prompts(
   if isinstance(texts, str) or _is_messages(texts):
     texts = [texts]
   if isinstance(texts, Mapping):
-    raise ValueError(f"prompts={brief(texts)}: give a list of messages")
+    raise UserError(f"prompts={brief(texts)}: give a list of messages")
   config, most = pair.target.config, pair.positions(drafting)
   encoded = []
   for i, prompt in enumerate(texts):
@@ -327,12 +328,12 @@ def encode_prompts(
       prompt = templates.encode_messages(pair.tokenizer, prompt, name)
     tokens = _integers(prompt, config.vocab_size, f"prompt {i}")
     if not tokens:
-      raise ValueError(
+      raise UserError(
         f"prompt {i} is empty: give at least one token, such as the start token"
         f" {config.bos_token_id}"
       )
     if len(tokens) + limit > most:
-      raise ValueError(
+      raise UserError(
         f"prompt {i} of {len(tokens)} tokens and max_new_tokens={limit} do not"
         f" fit in the {most} positions of the"
         f" {'models' if drafting else 'target'}:"
@@ -340,7 +341,7 @@ def encode_prompts(
       )
     encoded.append(tokens)
   if not encoded:
-    raise ValueError("there are no prompts")
+    raise UserError("there are no prompts")
   return encoded
 
 

@@ -10,6 +10,7 @@ import jax
 from jax.sharding import Mesh
 
 from tv_jax import drafting, models
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.reading import path_of
 from tv_jax.models import Model
 from tv_jax.models import tokenizers as tokenizers_lib
@@ -61,7 +62,7 @@ class Pair:
   def tokenizer(self):
     """The target's tokenizer, loaded on first use."""
     if self.path is None:
-      raise ValueError("this pair has no tokenizer: give prompts as token ids")
+      raise UserError("this pair has no tokenizer: give prompts as token ids")
     return tokenizers_lib.load_tokenizer(self.path, self.revision)
 
 
@@ -103,11 +104,11 @@ def load(
   """
   known = (*drafting.KINDS, "none")
   if draft_kind not in known:
-    raise ValueError(
+    raise UserError(
       f"draft_kind={draft_kind!r} is not one of {', '.join(known)}"
     )
   if draft_kind != "none" and draft is None:
-    raise ValueError(
+    raise UserError(
       f"draft_kind={draft_kind!r} needs a draft: give its path, or "
       'draft_kind="none" for plain decoding'
     )

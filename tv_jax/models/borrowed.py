@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 import jax
 import numpy as np
 
+from tv_jax.edge.errors import UserError
 from tv_jax.models import config as configs
 from tv_jax.models import sharding
 from tv_jax.models.config import Config, DraftFormat
@@ -26,7 +27,7 @@ OFFSETS = "d2t"
 def check_vocabularies(target: Config, draft: Config) -> None:
   """Raises ValueError if the draft and target vocabularies differ in size."""
   if target.vocab_size != draft.vocab_size:
-    raise ValueError(
+    raise UserError(
       f"the draft's vocabulary of {draft.vocab_size} is not the target's of "
       f"{target.vocab_size}: choose a draft that shares its tokenizer"
     )
@@ -35,7 +36,7 @@ def check_vocabularies(target: Config, draft: Config) -> None:
 def check_family(config: Config, known: Collection[str], what: str) -> None:
   """Raises ValueError for a model of a family that is not `known`."""
   if config.model_type not in known:
-    raise ValueError(
+    raise UserError(
       f"{what} of model_type={config.model_type!r} is not supported, only"
       f" {', '.join(map(repr, known))}: draft with an independent model instead"
     )
@@ -62,7 +63,7 @@ def fitted(config: Config, target: Config, where) -> Config:
   """
   check_vocabularies(target, config)
   if config.hidden_size != target.hidden_size:
-    raise ValueError(
+    raise UserError(
       f"{where}: hidden_size={config.hidden_size} is not the target's"
       f" {target.hidden_size}, whose embedding this draft uses"
     )
@@ -78,7 +79,7 @@ def check_layers(layers: Sequence[int], target: Config, where) -> None:
   # Published drafts were not trained on the output of the last layer.
   last = target.num_hidden_layers - 2
   if not INPUT <= min(layers) <= max(layers) <= last:
-    raise ValueError(
+    raise UserError(
       f"{where}: target_layer_ids={[*layers]}: give layers of the target, from"
       f" {INPUT} (the embedding) to {last}"
     )
@@ -98,7 +99,7 @@ def known_tokens(
     return None
   tokens = tensors[OFFSETS].rows(0, U) + np.arange(U)
   if len({*tokens}) != U or not {*tokens} <= {*range(config.vocab_size)}:
-    raise ValueError(
+    raise UserError(
       f"{OFFSETS} does not name {U} different tokens of the target's"
       f" {config.vocab_size}"
     )

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping
 
 from tv_jax.edge import checks
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.reading import brief
 from tv_jax.models import rope
 from tv_jax.models.families import FAMILIES
@@ -155,19 +156,19 @@ def from_dict(
   try:
     return _from_dict(raw, draft)
   except ValueError as error:
-    raise ValueError(f"{where}: {error}") from None
+    raise UserError(f"{where}: {error}") from None
 
 
 def _from_dict(raw: dict, draft: DraftFormat | None) -> Config:
   kind = raw.get("model_type")
   if not isinstance(kind, str) or kind not in FAMILIES:
-    raise ValueError(
+    raise UserError(
       f"model_type={brief(kind)} is not supported, only"
       f" {', '.join(map(repr, FAMILIES))}"
     )
   family = FAMILIES[kind]
   if faults := [*_foreign(raw, family, draft)]:
-    raise ValueError("; ".join(faults))
+    raise UserError("; ".join(faults))
   present = {name: value for name, value in raw.items() if value is not None}
   required = REQUIRED | {name: OPTIONAL[name] for name in family.required}
   values = checks.fields(required, **OPTIONAL)(present)

@@ -14,6 +14,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.sharding import Mesh
 
 from tv_jax.edge import reading
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.reading import listed
 from tv_jax.models import (
   borrowed,
@@ -80,7 +81,7 @@ def load(
   files = _open(path_or_repo, revision, draft_kind)
   shares = files.config.get("shares_embedding")
   if target is None and (shares or draft_kind in _DRAFTS):
-    raise ValueError(
+    raise UserError(
       f"{path_or_repo} uses parameters of its target: give it as the draft of"
       " that target"
     )
@@ -93,7 +94,7 @@ def load(
   if dtype is not None:
     config = dataclasses.replace(config, dtype=np.dtype(dtype).name)
   if config.dtype not in configs.DTYPES:
-    raise ValueError(
+    raise UserError(
       f"dtype {config.dtype} is not one of {', '.join(configs.DTYPES)}"
     )
   if target is not None and shares:
@@ -110,7 +111,7 @@ def _open(path_or_repo, revision: str | None, draft_kind: str) -> _Checkpoint:
   if kind != draft_kind:
     draft = _DRAFTS.get(kind)
     name = draft.FORMAT.name if draft else "a model of its own"
-    raise ValueError(
+    raise UserError(
       f'{directory} is {name}: give it as the draft, with draft_kind="{kind}"'
     )
   if gguf.is_file(directory):
@@ -142,7 +143,7 @@ def _load(files: _Checkpoint, module: Any, target: Model | None) -> Model:
   elif config.tie_word_embeddings and layout.UNEMBEDDING in files.tensors:
     copy = files.tensors[layout.UNEMBEDDING]
     if not _is_copy(copy, params["embedding"]):
-      raise ValueError(
+      raise UserError(
         f"{files.source}: {layout.UNEMBEDDING} is not its embedding, which"
         " config.json says"
       )
@@ -196,7 +197,7 @@ def _check(
     ],
   ]
   if any(faults):
-    raise ValueError(
+    raise UserError(
       f"{files.source} does not hold what its configuration says: "
       + "; ".join(listed(kind, "; ") for kind in faults if kind)
     )
@@ -217,7 +218,7 @@ def _check_memory(
     needed += sum(x.nbytes for x in jax.tree.leaves(target.params))
   memory = machine_memory()
   if needed > memory:
-    raise ValueError(
+    raise UserError(
       f"{source} in {dtype}{' and its target' if target else ''}"
       f" take {needed / 1e9:.1f} GB, and this machine has {memory / 1e9:.1f}:"
       ' choose dtype="bfloat16" or a smaller model'
@@ -295,7 +296,7 @@ def _fill(
   bits = np.dtype(f"u{value.itemsize}")
   infinite = np.array(np.inf, value.dtype).view(bits)
   if ((value.view(bits) & infinite) == infinite).any():
-    raise ValueError(
+    raise UserError(
       f"{tensor.path} holds weights that are not finite in {value.dtype}, in"
       f" {name}: get it again, or load it in another dtype"
     )

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.edge import checks
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.reading import brief
 
 
@@ -46,14 +47,14 @@ def from_dict(raw: dict) -> tuple[float, Scaling | None]:
     Theta, and the scaling or None.
   """
   if raw.get("rope_parameters") and raw.get("rope_scaling"):
-    raise ValueError("rope_parameters and rope_scaling are both given")
+    raise UserError("rope_parameters and rope_scaling are both given")
   values = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
   values = dict(checks.mapping(values, "rope_scaling"))
   theta = values.pop("rope_theta", None) or raw.get("rope_theta", 10000.0)
   theta = checks.number(0)(theta, "rope_theta")
   kind = values.pop("rope_type", values.pop("type", "default"))
   if kind not in ("default", *SCALINGS):
-    raise ValueError(
+    raise UserError(
       f"RoPE scaling {brief(kind)} is not supported, only default, "
       f"{', '.join(SCALINGS)}"
     )
@@ -61,7 +62,7 @@ def from_dict(raw: dict) -> tuple[float, Scaling | None]:
   fields = dataclasses.fields(cls) if cls else ()
   kinds = {field.name: _KINDS[field.type] for field in fields}
   if set(kinds) != set(values):
-    raise ValueError(
+    raise UserError(
       f"RoPE scaling {kind!r} needs {sorted(kinds)}, got"
       f" {brief(sorted(values))}"
     )

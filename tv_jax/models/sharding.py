@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from tv_jax.edge.errors import UserError
 from tv_jax.models.config import Config
 
 AXIS = "tensor"
@@ -75,7 +76,7 @@ def check(config: Config, mesh: Mesh | None) -> None:
   sizes = {name: getattr(config, name) for name in names}
   odd = [f"{k}={v}" for k, v in sizes.items() if v % mesh.size]
   if odd:
-    raise ValueError(
+    raise UserError(
       f"{', '.join(odd)} cannot be split over {mesh.size} devices: use a "
       "number of devices that divides them"
     )

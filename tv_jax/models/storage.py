@@ -14,6 +14,7 @@ import safetensors
 from safetensors.numpy import save_file
 
 from tv_jax.edge import disk
+from tv_jax.edge.errors import UserError
 from tv_jax.models import gguf
 from tv_jax.models.layout import StoredTensor
 
@@ -44,13 +45,13 @@ def resolve(path_or_repo, revision: str | None) -> pathlib.Path:
   directory = os.path.expanduser(path_or_repo)
   if is_local(directory):
     if revision is not None:
-      raise ValueError(
+      raise UserError(
         f"{directory} is here and has no revision {revision!r}: a revision goes"
         " with a hub repository"
       )
     return pathlib.Path(directory)
   if not REPOSITORY.fullmatch(str(path_or_repo)) or os.path.exists(directory):
-    raise ValueError(
+    raise UserError(
       f"{path_or_repo} is neither a directory nor the name of a hub "
       "repository (owner/name)"
     )
@@ -68,7 +69,7 @@ def resolve(path_or_repo, revision: str | None) -> pathlib.Path:
     return directory if weights(directory) else download(*_PATTERNS, _BINARY)
   except (OSError, ValueError) as error:
     reason = " ".join(str(error).split())
-    raise ValueError(
+    raise UserError(
       f"{path_or_repo} is not a directory, and could not be had from the hub "
       f"at revision {revision or 'main'}: {reason}"
     ) from None
@@ -89,7 +90,7 @@ def weights(directory: pathlib.Path) -> list[pathlib.Path]:
     for path in paths[:1]:
       count = int(path.stem.rpartition("-of-")[2])
       if count != len(paths):
-        raise ValueError(
+        raise UserError(
           f"{directory} has {len(paths)} of {count} files like {path.name}:"
           " download it again"
         )
@@ -107,13 +108,13 @@ def contents(directory: pathlib.Path, source) -> dict[str, StoredTensor]:
   if gguf.is_file(directory):
     return gguf.contents(directory)
   if files := sorted(directory.glob(f"*{gguf.SUFFIX}")):
-    raise ValueError(
+    raise UserError(
       f"{source} holds GGUF files, which are given by their own path: such as"
       f" {files[0]}"
     )
   paths = weights(directory)
   if not paths:
-    raise ValueError(f"{source} has no {SINGLE} and no shards of it")
+    raise UserError(f"{source} has no {SINGLE} and no shards of it")
   tensors = {}
   for path in paths:
     if path.suffix == ".bin":
@@ -141,7 +142,7 @@ def _open(path):
 def _damaged(path: pathlib.Path, error: Exception) -> ValueError:
   """Returns an error that names a file which cannot be read."""
   reason = " ".join(str(error).split())[:300]
-  return ValueError(
+  return UserError(
     f"{path} is truncated or is not what its name says ({reason}): download it"
     " again"
   )
@@ -158,7 +159,7 @@ def _binary(path: pathlib.Path) -> dict[str, StoredTensor]:
   try:
     import torch
   except ImportError:
-    raise ValueError(
+    raise UserError(
       f"{path} can only be read with PyTorch: pip install 'tv-jax[parity]'"
     ) from None
   try:

@@ -6,6 +6,7 @@ The first and the last turn are the user's.
 
 from collections.abc import Mapping, Sequence
 
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.reading import brief
 
 # Some templates print today's date. A fixed date makes runs repeatable.
@@ -64,7 +65,7 @@ def encode_messages(
     The tokens, up to the start of the next answer.
   """
   if template not in CHAT:
-    raise ValueError(
+    raise UserError(
       f"template {brief(template)} is not one of {', '.join(TEMPLATES)}; for"
       f" messages give {' or '.join(CHAT)}"
     )
@@ -72,18 +73,18 @@ def encode_messages(
     if not isinstance(message, Mapping) or not all(
       isinstance(message.get(name), str) for name in ("role", "content")
     ):
-      raise ValueError(
+      raise UserError(
         f'a message is {{"role": .., "content": ..}}, two texts, not'
         f" {brief(message)}"
       )
   if messages[-1]["role"] == "assistant":
-    raise ValueError(
+    raise UserError(
       "the last message is the assistant's: there is nothing to answer"
     )
   options = {}
   if template == "without_thinking":
     if THINKING not in str(tokenizer.chat_template):
-      raise ValueError(
+      raise UserError(
         f"{tokenizer.name_or_path} has no chat template that knows {THINKING}:"
         ' give "chat"'
       )
@@ -103,7 +104,7 @@ def before_user(tokenizer) -> list[int]:
     head = text.rpartition(word)[0]  # the last, as a system prompt may greet
     if head.strip():
       return _tokens(tokenizer, head, add_special_tokens=False)
-  raise ValueError(
+  raise UserError(
     f"{tokenizer.name_or_path} has no chat template that begins a user's turn,"
     " so the target cannot ask itself: give prompts"
   )
@@ -112,7 +113,7 @@ def before_user(tokenizer) -> list[int]:
 def _apply(tokenizer, messages: list[dict[str, str]], **options) -> str:
   """Returns the text of messages in the tokenizer's template."""
   if not tokenizer.chat_template:
-    raise ValueError(
+    raise UserError(
       f"{tokenizer.name_or_path} has no chat template: use one of raw, vicuna"
     )
   try:
@@ -124,7 +125,7 @@ def _apply(tokenizer, messages: list[dict[str, str]], **options) -> str:
       **options,
     )
   except Exception as error:  # a template can raise any error
-    raise ValueError(
+    raise UserError(
       f"the chat template of {tokenizer.name_or_path} fails"
       f" ({type(error).__name__}: {brief(str(error))}): mend it, or use another"
     ) from None

@@ -5,6 +5,7 @@ import os
 import re
 
 from tv_jax.edge import reading
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.reading import brief, name_of
 from tv_jax.models import gguf, storage
 
@@ -36,11 +37,11 @@ def load_tokenizer(path_or_repo, revision: str | None = None):
       )
   except Exception as error:  # a malformed file can raise any error
     reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-    raise ValueError(
+    raise UserError(
       f"no tokenizer could be loaded from {path_or_repo} ({reason})"
     ) from None
   if tokenizer is None:
-    raise ValueError(f"{path_or_repo} holds no tokenizer")
+    raise UserError(f"{path_or_repo} holds no tokenizer")
   return tokenizer
 
 
@@ -94,7 +95,7 @@ def check_tokens(draft, target) -> None:
     ):
       continue
     names = [name_of(path) for path, _ in (draft, target)]
-    raise ValueError(
+    raise UserError(
       f"token {token} is {brief(text)} to the draft {names[0]}, and"
       f" {brief(other)} to the target {names[1]}: choose a draft that shares"
       " its tokenizer"

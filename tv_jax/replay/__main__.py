@@ -4,6 +4,7 @@ from absl import flags
 
 from tv_jax import proposals, replay
 from tv_jax.edge import cli, names, progress, tables
+from tv_jax.edge.errors import UserError
 from tv_jax.replay import comparison
 from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit, resolve
 
@@ -32,7 +33,7 @@ _SEED = flags.DEFINE_integer("seed", 0, "Seed of these runs.", lower_bound=0)
 def main(paths) -> None:
   """Prints a table for each file."""
   if not paths:
-    raise ValueError("give the files to replay, as tv_jax.record writes them")
+    raise UserError("give the files to replay, as tv_jax.record writes them")
   asked = names.split(_VERIFIERS.value)
   rules = {name: resolve(name) for name in asked or DEFAULT}
   proposal = _PROPOSALS.value
@@ -46,7 +47,7 @@ def main(paths) -> None:
     }
     for reason in filter(None, misfits.values()):
       if asked:
-        raise ValueError(f"{path}: {reason}")
+        raise UserError(f"{path}: {reason}")
     suiting = {name: rules[name] for name in rules if not misfits[name]}
     _replay(path, cycles, suiting)
 

@@ -12,6 +12,7 @@ import numpy as np
 from tv_jax import tree as tree_lib
 from tv_jax import verifiers
 from tv_jax.edge import disk
+from tv_jax.edge.errors import UserError
 from tv_jax.proposals import INVALID, PROPOSALS, Proposal
 from tv_jax.tree import ROOT, Tree
 
@@ -90,18 +91,16 @@ def load(path, proposal: Proposal | None = None) -> Cycles:
         names = {*_REQUIRED, *_OPTIONAL} & {*file}
         arrays = {name: file[name] for name in names}
     except Exception as error:  # a damaged file may raise anything
-      raise ValueError(
-        f"{path}: no .npz file, or cut short ({error})"
-      ) from None
+      raise UserError(f"{path}: no .npz file, or cut short ({error})") from None
   try:
     return _from_arrays(arrays, proposal)
   except ValueError as error:
-    raise ValueError(f"{path}: {error}") from None
+    raise UserError(f"{path}: {error}") from None
 
 
 def _from_arrays(arrays: dict, proposal: Proposal | None) -> Cycles:
   if missing := [name for name in _REQUIRED if name not in arrays]:
-    raise ValueError(f"has no {' and no '.join(missing)}")
+    raise UserError(f"has no {' and no '.join(missing)}")
   tree = tree_lib.from_parents(arrays["parents"].tolist())
   N, M = len(tree), len(tree.inner)
   for name in ("q", "p"):  # rows of leaves are never read
@@ -121,12 +120,12 @@ def _from_arrays(arrays: dict, proposal: Proposal | None) -> Cycles:
     array = arrays[name]
     if array.shape != shape or not array.size:
       is_now = f"{array.dtype}{[*array.shape]}"
-      raise ValueError(f"{name} is {is_now}: give numbers {[*shape]}")
+      raise UserError(f"{name} is {is_now}: give numbers {[*shape]}")
     arrays[name] = array.astype(dtype, copy=False)
   name, numbers = str(arrays.pop("proposal")), np.arange(C)
   proposal = proposal or PROPOSALS.get(name)
   if proposal is None or proposal.name != name:
-    raise ValueError(
+    raise UserError(
       f"siblings were drawn by {name!r}: give that proposal, --proposals={name}"
     )
   del arrays["parents"]
@@ -148,9 +147,9 @@ def _check(cycles: Cycles) -> None:
     elders = tokens[:, node - tree.rank[node] : node]  # siblings are adjacent
     twin = (elders == tokens[:, [node]]) & (tokens[:, [node]] != INVALID)
     for cycle in np.flatnonzero(twin.any(axis=1))[:1]:
-      raise ValueError(
+      raise UserError(
         f"cycle {cycle}, node {node}: its token is an elder sibling's too"
       )
   accepted, most = cycles.accepted, tree.max_depth + 1
   if accepted is not None and not ((accepted >= 1) & (accepted <= most)).all():
-    raise ValueError(f"accepted: a cycle of this tree gains 1 to {most} tokens")
+    raise UserError(f"accepted: a cycle of this tree gains 1 to {most} tokens")

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import drafting, verifiers
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine import contract
 from tv_jax.replay.cycles import Cycles
@@ -46,7 +47,7 @@ def expected_lengths(
   """
   rule = verifiers.resolve(verifier)
   if reason := verifiers.misfit(rule, cycles.tree, cycles.proposal):
-    raise ValueError(reason)
+    raise UserError(reason)
   _, M, V = cycles.q.shape
   contract.check(rule, cycles.proposal, cycles.tree, V, cycles.q.dtype)
   size = min(CHUNK, max(1, BYTES // (8 * M * V)), len(cycles))

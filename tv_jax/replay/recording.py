@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
+from tv_jax.edge.errors import UserError
 from tv_jax.engine.config import DecodeConfig, Rule, decode_config
 from tv_jax.engine.decode import Batch
 from tv_jax.engine.generate import Prompts, decode_all, read_prompts
@@ -58,9 +59,9 @@ def record(
   """
   path = pathlib.Path(path)
   if not path.parent.is_dir():
-    raise ValueError(f"{path}: there is no folder {path.parent}")
+    raise UserError(f"{path}: there is no folder {path.parent}")
   if path.exists():
-    raise ValueError(f"{path} exists: remove it, or give another name")
+    raise UserError(f"{path} exists: remove it, or give another name")
   config = decode_config(
     pair,
     tree=tree,
@@ -79,7 +80,7 @@ def record(
     stop=stop,
   )
   if not isinstance(config.tree, Tree):
-    raise ValueError(f"{config}: give a rule and a fixed tree to record")
+    raise UserError(f"{config}: give a rule and a fixed tree to record")
   asked = read_prompts(pair, config, prompts, template=template, items=items)
   recording, complete = Recording(config), False
   try:

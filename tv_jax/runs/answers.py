@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import jax
 import numpy as np
 
+from tv_jax.edge.errors import UserError
 from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.generate import encode_prompts
@@ -48,7 +49,7 @@ def next_prompt(
   most = pair.positions()
   most = min(most, settings.max_tokens or most)
   if len(tokens) >= most:
-    raise ValueError(
+    raise UserError(
       f"a prompt of {len(tokens)} tokens leaves no room for an answer in {most}"
     )
   encode_prompts(pair, [tokens], "raw", 1)  # checks the tokens
@@ -145,7 +146,7 @@ class Answerer:
     answers = self.results.answers
     before = [answers[replace(key, turn=i)] for i in range(key.turn)]
     if any(answer.error is not None for answer in before):
-      raise ValueError("an earlier turn failed")
+      raise UserError("an earlier turn failed")
     texts = [answer.text for answer in before]
     return next_prompt(self.pair, self.settings, question, texts)
 

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Sequence
 
 from tv_jax.edge import reading
+from tv_jax.edge.errors import UserError
 from tv_jax.runs.records import ALL
 
 # The source of Spec-Bench's questions.
@@ -87,23 +88,23 @@ def load_questions(source: str | os.PathLike) -> tuple[Question, ...]:
     remedy = f"give a path, or one of {', '.join(NAMED)}"
     if whole:
       remedy = f"download {SOURCE} to that place, or give another path"
-    raise ValueError(f"questions {path} are not there: {remedy}")
+    raise UserError(f"questions {path} are not there: {remedy}")
   questions = {}
   for number, where, row in reading.json_lines(path):
     try:
       question = _question(row, number, path.stem)
       if question.question_id in questions:
-        raise ValueError(f"question_id {question.question_id} is there twice")
+        raise UserError(f"question_id {question.question_id} is there twice")
     except (ValueError, TypeError) as error:
-      raise ValueError(f"{where}: {error}") from error
+      raise UserError(f"{where}: {error}") from error
     questions[question.question_id] = question
   if not questions:
-    raise ValueError(f"{path} is empty")
+    raise UserError(f"{path} is empty")
   if len({*map(type, questions)}) > 1:  # mixed types have no order
-    raise ValueError(f"{path}: question_id is a number here and a text there")
+    raise UserError(f"{path}: question_id is a number here and a text there")
   counts = collections.Counter(x.category for x in questions.values())
   if whole and counts != SPEC_BENCH:
-    raise ValueError(
+    raise UserError(
       f"{path} is not Spec-Bench's question.jsonl: it has {dict(counts)}, not"
       f" {SPEC_BENCH}"
     )
@@ -118,14 +119,14 @@ def _question(row: dict, number: int, category: str) -> Question:
   turns = row.get("turns") or prompt
   name = row.get("question_id", number)
   if not turns:
-    raise ValueError("give a prompt, or turns, a list of texts")
+    raise UserError("give a prompt, or turns, a list of texts")
   if not isinstance(turns, list) or not all(isinstance(x, str) for x in turns):
-    raise ValueError(f"turns={reading.brief(turns)}: give a list of texts")
+    raise UserError(f"turns={reading.brief(turns)}: give a list of texts")
   if not isinstance(name, int | str) or name == "":
-    raise ValueError(f"question_id={name!r}: give an integer or a text")
+    raise UserError(f"question_id={name!r}: give an integer or a text")
   references = row.get("reference", [])
   if not isinstance(references, list):
-    raise ValueError(f"reference={references!r}: give a list, one for a turn")
+    raise UserError(f"reference={references!r}: give a list, one for a turn")
   return Question(
     question_id=name,
     category=row.get("category") or category,
@@ -166,15 +167,15 @@ def read_questions(settings) -> tuple[Question, ...]:
   for question in questions:
     name = question.question_id
     if question.task == ALL:
-      raise ValueError(f"{source}: a category is called {ALL!r}: rename it")
+      raise UserError(f"{source}: a category is called {ALL!r}: rename it")
     if isinstance(name, int) and not 0 <= name < 2**63:
-      raise ValueError(f"{source}: question_id {name} is not in [0, 2^63)")
+      raise UserError(f"{source}: question_id {name} is not in [0, 2^63)")
     if (other := drawn.setdefault(number_of(name, 0), name)) != name:
-      raise ValueError(
+      raise UserError(
         f"{source}: question_id {name} would draw as {other} does: rename it"
       )
     if len(question.turns) > TURNS:
-      raise ValueError(f"{source}: question {name} has more than {TURNS} turns")
+      raise UserError(f"{source}: question {name} has more than {TURNS} turns")
   return questions
 
 
@@ -196,7 +197,7 @@ def select(
   names = ["_".join(question.task.split()) for question in questions]
   for task in tasks:
     if task not in names:
-      raise ValueError(
+      raise UserError(
         f"tasks: {task!r} is none of the questions':"
         f' {", ".join(dict.fromkeys(names))}: give some of these, or "" for all'
       )

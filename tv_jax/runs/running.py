@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 import jax
 
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine import pair as pair_lib
 from tv_jax.engine.pair import Pair
@@ -25,7 +26,7 @@ def load(settings: Run) -> Pair:
   models, mesh = settings.models, None
   if models.devices > 1:
     if models.devices > (count := jax.device_count()):
-      raise ValueError(
+      raise UserError(
         f"models.devices={models.devices}: there are only {count} devices"
       )
     mesh = sharding.mesh(jax.devices()[: models.devices])

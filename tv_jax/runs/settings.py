@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from tv_jax import drafting, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.edge import checks, names
+from tv_jax.edge.errors import UserError
 from tv_jax.engine.config import DecodeConfig, decode_config
 from tv_jax.engine.pair import Pair
 from tv_jax.models import templates
@@ -226,9 +227,9 @@ def from_config(config) -> Run:
     }
     settings = Run(**raw)
   except KeyError as error:
-    raise ValueError(f"config: {error} is missing") from error
-  except TypeError as error:
-    raise ValueError(f"config: {error}") from error
+    raise UserError(f"config: {error} is missing") from error
+  except (TypeError, ValueError) as error:
+    raise UserError(f"config: {error}") from error
   _check(settings)
   return settings
 
@@ -240,24 +241,22 @@ def _check(settings: Run) -> None:
     values = getattr(settings, f"{axis}s")
     if not values or len({*values}) < len(values):
       shown = " ".join(map(str, values))
-      raise ValueError(f"{axis}s={shown}: give some, each once")
+      raise UserError(f"{axis}s={shown}: give some, each once")
   if not settings.experiment.strip(". ") or "/" in settings.experiment:
-    raise ValueError(
-      f"experiment={settings.experiment!r}: give a folder's name"
-    )
+    raise UserError(f"experiment={settings.experiment!r}: give a folder's name")
   baseline, (first, *_) = settings.baseline, settings.rules
   if not settings.named.rules[baseline].offers:
-    raise ValueError(
+    raise UserError(
       f"baseline={baseline!r} has no stop law to compare with: give a"
       " Verifier(offers=..)"
     )
   for name in settings.verifiers:
     if not any(name in rules for rules in settings.rules.values()):
       reason = settings.misfit(name, *first)
-      raise ValueError(f"verifiers: {name!r} would never run: {reason}")
+      raise UserError(f"verifiers: {name!r} would never run: {reason}")
   for place in settings.rules:
     if reason := settings.misfit(baseline, *place):
-      raise ValueError(f"baseline: {reason}")
+      raise UserError(f"baseline: {reason}")
 
 
 def grid(settings: Run) -> list[Method]:

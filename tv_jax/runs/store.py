@@ -25,6 +25,7 @@ from typing import Any
 
 from tv_jax.edge import disk
 from tv_jax.edge.disk import StoreError
+from tv_jax.edge.errors import UserError
 from tv_jax.runs.records import Answer, Key
 
 CONFIG = "config.json"
@@ -66,7 +67,7 @@ def read(folder: str | os.PathLike) -> StoredRun:
   folder = pathlib.Path(folder)
   config = load(folder / CONFIG)
   if config is None:
-    raise ValueError(f"{folder} is not a run's folder: it has no {CONFIG}")
+    raise UserError(f"{folder} is not a run's folder: it has no {CONFIG}")
   # Read first: everything was written before DONE.
   done = (folder / DONE).exists()
   answers, _ = _parse(folder / ITEMS)
@@ -153,7 +154,7 @@ class Store:
     """
     key = answer.key
     if key in self.answers:
-      raise ValueError(f"{self.folder}: {key} is there already")
+      raise UserError(f"{self.folder}: {key} is there already")
     line = disk.to_bytes(answer.line)
     try:
       if self.done:
@@ -182,7 +183,7 @@ class Store:
     before = load(self.folder / SOURCES) or {}
     known = before if self.answers else {}
     if names := changed(known, sources):
-      raise ValueError(
+      raise UserError(
         f"{self.folder}: changed since this run began: {', '.join(names)}: put"
         " back what was there, or give another --workdir"
       )
@@ -213,11 +214,11 @@ def _keep_config(config: dict, folder: pathlib.Path, items) -> None:
   path, config = folder / CONFIG, disk.round_trip(config)
   before = load(path)
   if before is None and items:
-    raise ValueError(f"{folder} holds {ITEMS}, but no {CONFIG}")
+    raise UserError(f"{folder} holds {ITEMS}, but no {CONFIG}")
   if before and not before.keys() & config:  # perhaps a model's
-    raise ValueError(f"{path} is not a run's config: give another --workdir")
+    raise UserError(f"{path} is not a run's config: give another --workdir")
   if items and (changes := differences(before or {}, config)):
-    raise ValueError(
+    raise UserError(
       f"{folder} was made with another config: {'; '.join(changes)}: give the"
       " config that is there, or another --workdir"
     )
@@ -240,7 +241,7 @@ def load(path: pathlib.Path) -> Any:
   except (FileNotFoundError, NotADirectoryError):
     return None
   except ValueError as error:
-    raise ValueError(f"{path} is not JSON: {error}") from error
+    raise UserError(f"{path} is not JSON: {error}") from error
 
 
 def differences(before: dict, now: dict, prefix: str = "") -> list[str]:
@@ -296,10 +297,10 @@ def _parse(path: pathlib.Path) -> tuple[dict[Key, Answer], int]:
     except ValueError as error:
       if number == len(lines) and not rest:
         break
-      raise ValueError(f"{where}: not JSON: {error}") from error
+      raise UserError(f"{where}: not JSON: {error}") from error
     answer = Answer.of(value)
     if answer.key in items:
-      raise ValueError(f"{where}: {answer.key} is there twice")
+      raise UserError(f"{where}: {answer.key} is there twice")
     items[answer.key] = answer
     size += len(line) + 1
   return items, size

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from tv_jax.edge.errors import UserError
 from tv_jax.tree.static import NO_PARENT, ROOT, check_size, frozen
 
 
@@ -45,7 +46,7 @@ class Adaptive:
     """Refuses levels with more places than their parents can have children."""
     object.__setattr__(self, "widths", (*self.widths,))
     if not self.widths or min(self.widths) < 1 or self.most < 1:
-      raise ValueError(
+      raise UserError(
         f"adaptive tree of widths {list(self.widths)}, {self.most} children at"
         " most: give one positive width for each level"
       )
@@ -53,7 +54,7 @@ class Adaptive:
     above = 1
     for depth, width in enumerate(self.widths, start=1):
       if width > above * self.most:
-        raise ValueError(
+        raise UserError(
           f"adaptive tree: {width} nodes at depth {depth}, below {above} nodes"
           f" of {self.most} children at most"
         )

@@ -6,6 +6,7 @@ import json
 import re
 
 from tv_jax.edge import checks, names, reading
+from tv_jax.edge.errors import UserError
 from tv_jax.tree.adaptive import Adaptive
 from tv_jax.tree.shapes import (
   EAGLE_SPARSE,
@@ -45,7 +46,7 @@ def resolve(tree: Tree | Adaptive | str) -> Tree | Adaptive:
     return tree
   if isinstance(tree, str):
     return parse(tree)
-  raise ValueError(f'tree={tree!r}: give a Tree or a text like "chain:5"')
+  raise UserError(f'tree={tree!r}: give a Tree or a text like "chain:5"')
 
 
 def parse(text: str) -> Tree | Adaptive:
@@ -55,14 +56,14 @@ def parse(text: str) -> Tree | Adaptive:
       try:
         return build(*match.groups())
       except (ValueError, OSError) as error:
-        raise ValueError(f"tree {text!r}: {error}") from error
+        raise UserError(f"tree {text!r}: {error}") from error
   kind = text.partition(":")[0]
   if names.is_foreign(text) and kind not in _KINDS:
     tree = names.load(text, "tree")
     if not isinstance(tree, Tree | Adaptive):
-      raise ValueError(f"tree {text!r} is {tree!r}: it should be a Tree")
+      raise UserError(f"tree {text!r} is {tree!r}: it should be a Tree")
     return tree
-  raise ValueError(
+  raise UserError(
     f'tree {text!r}: write "chain:5", "kary:2x5", "eagle",'
     ' "branching:4,2,2,1", "grown:768", "adaptive:4,6,6,5,4", the name of a'
     " JSON file (a list of parents, or of paths of ranks, or what tv_jax.tune"

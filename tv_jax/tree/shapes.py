@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
+from tv_jax.edge.errors import UserError
 from tv_jax.tree.static import NO_PARENT, ROOT, Tree, check_size
 
 
@@ -25,12 +26,12 @@ def from_paths(paths: Iterable[Sequence[int]]) -> Tree:
   for path in sorted(nodes - {()}):
     elder = (*path[:-1], path[-1] - 1)
     if path[-1] < 0 or (path[-1] > 0 and elder not in nodes):
-      raise ValueError(
+      raise UserError(
         f"node {list(path)} has no elder sibling {list(elder)}: ranks count"
         " from 0 without gaps"
       )
     if path[:-1] not in nodes:
-      raise ValueError(
+      raise UserError(
         f"node {list(path)} has no parent: add the path {list(path[:-1])}"
       )
   ordered = sorted(nodes, key=lambda path: (len(path), path))
@@ -41,7 +42,7 @@ def from_paths(paths: Iterable[Sequence[int]]) -> Tree:
 def branching(widths: Sequence[int]) -> Tree:
   """Builds a tree where all nodes at depth d have `widths[d]` children."""
   if not widths or min(widths) < 1:
-    raise ValueError(
+    raise UserError(
       f"branching {list(widths)}: give one positive width per level"
     )
   parents, level = [NO_PARENT], range(ROOT, ROOT + 1)
@@ -79,7 +80,7 @@ def grown(
   """
   sound = acceptance and all(0 < a < 1 for a in acceptance)
   if nodes < 2 or not sound or sum(acceptance) > 1:
-    raise ValueError(
+    raise UserError(
       f"grown tree of {nodes} nodes, acceptance {tuple(acceptance)}: needs at"
       " least 2 nodes and chances above 0 that sum to at most 1"
     )

@@ -16,6 +16,8 @@ import functools
 import jax
 import numpy as np
 
+from tv_jax.edge.errors import UserError
+
 ROOT = 0
 NO_PARENT = -1
 NO_CHILD = -1
@@ -180,30 +182,30 @@ def frozen(values, dtype: np.typing.DTypeLike = np.int32) -> np.ndarray:
 def check_size(nodes: int) -> None:
   """Refuses more than `MOST_NODES` nodes."""
   if nodes > MOST_NODES:
-    raise ValueError(f"{nodes} nodes: a tree may have at most {MOST_NODES}")
+    raise UserError(f"{nodes} nodes: a tree may have at most {MOST_NODES}")
 
 
 def _validate(parents: tuple[int, ...]) -> None:
   """Refuses parents that are not a tree in level order."""
   if not parents or parents[ROOT] != NO_PARENT:
-    raise ValueError(f"node 0 must be the root: its parent is {NO_PARENT}")
+    raise UserError(f"node 0 must be the root: its parent is {NO_PARENT}")
   if len(parents) == 1:
-    raise ValueError("node 0 is the root and has no child: nothing is drafted")
+    raise UserError("node 0 is the root and has no child: nothing is drafted")
   check_size(len(parents))
   depth, seen = [0] * len(parents), {NO_PARENT}
   for node, parent in enumerate(parents[1:], start=1):
     if not 0 <= parent < node:
-      raise ValueError(
+      raise UserError(
         f"node {node} has parent {parent}: give a node that stands before it"
       )
     depth[node] = depth[parent] + 1
     if depth[node] < depth[node - 1]:
-      raise ValueError(
+      raise UserError(
         f"node {node} at depth {depth[node]} follows a node at depth"
         f" {depth[node - 1]}: use level order"
       )
     if parent != parents[node - 1] and parent in seen:
-      raise ValueError(
+      raise UserError(
         f"node {node} stands apart from its siblings below {parent}: make"
         " siblings adjacent"
       )

@@ -9,6 +9,7 @@ from absl import flags
 
 from tv_jax import runs
 from tv_jax.edge import cli, config_flag, tables
+from tv_jax.edge.errors import UserError
 from tv_jax.models import templates
 from tv_jax.tune import tuning
 
@@ -46,9 +47,9 @@ def main() -> None:
   """Tunes, prints the table, and writes the file."""
   out = pathlib.Path(_OUT.value)
   if out.suffix != ".json" or not os.access(out.parent, os.W_OK):
-    raise ValueError(f"--out={out}: give a .json file in a folder to write in")
+    raise UserError(f"--out={out}: give a .json file in a folder to write in")
   if out.exists():
-    raise ValueError(f"{out} exists: remove it, or give another --out")
+    raise UserError(f"{out} exists: remove it, or give another --out")
   settings = runs.from_config(_CONFIG.value)
   questions = runs.read_questions(settings)
   runs.keep_programs(None)

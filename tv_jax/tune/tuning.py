@@ -20,6 +20,7 @@ import numpy as np
 from tv_jax import tree as tree_lib
 from tv_jax import verifiers
 from tv_jax.edge import reading
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine.config import DecodeConfig, Rule, decode_config
 from tv_jax.engine.decode import Prompt, time_in_turn
@@ -78,7 +79,7 @@ def tune(
   """
   sizes = sorted({*sizes, nodes})
   if min(depth, *sizes) < 1:
-    raise ValueError(
+    raise UserError(
       f"nodes={nodes}, depth={depth}, sizes={sizes}: give 1 or more"
     )
   rule = verifiers.resolve(verifier)
@@ -96,7 +97,7 @@ def tune(
     "batch_size": batch_size,
   }
   if not rule.offers:
-    raise ValueError(
+    raise UserError(
       f"verifier {rule.name!r} has no stop law to tune by: give a"
       " Verifier(offers=..)"
     )
@@ -112,7 +113,7 @@ def tune(
   config = decode_config(pair, tree=wide, trace=max_new_tokens, **drafted)
   asked = read_prompts(pair, config, prompts, template=template)
   if len(asked) < 4 or len({tuple(x.tokens) for x in asked}) < len(asked):
-    raise ValueError(
+    raise UserError(
       f"{len(asked)} prompts: give 4 or more, no two the same: half to tune on"
       " and half to measure on"
     )
@@ -190,7 +191,7 @@ def _wide(
     wide = tree_lib.chain(wide.max_depth)
   most = int((wide.depth <= depth).sum()) - 1
   if nodes > most:
-    raise ValueError(
+    raise UserError(
       f"nodes={nodes}: {wide!r} has {most} drafted nodes of depth {depth} or"
       " less: give fewer, or a larger depth"
     )

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tv_jax.edge.errors import UserError
 from tv_jax.proposals import INVALID
 from tv_jax.tree import ROOT
 from tv_jax.verifiers.offers import Offers
@@ -27,7 +28,7 @@ from tv_jax.verifiers.verifier import Verifier, chains_only
 def offers(tree, proposal, tokens, q, p) -> Offers:
   """Computes the offers on a chain."""
   if reason := chains_only(tree):
-    raise ValueError(f"block verification {reason}")
+    raise UserError(f"block verification {reason}")
   drawn, token, q = drawn_from(proposal, tokens, q)
   place = np.arange(len(token), dtype=np.int32), token
   drawn = drawn.at[1:].set(drawn[1:] & ~(q[place] <= 0))

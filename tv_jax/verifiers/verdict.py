@@ -14,6 +14,7 @@ import numpy as np
 from jax.core import Tracer
 
 from tv_jax import probs, proposals
+from tv_jax.edge.errors import UserError
 from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers.decision import Decision, settle
@@ -110,11 +111,11 @@ def verify(
   """
   proposal, rule = proposals.resolve(proposal), resolve(verifier)
   if reason := misfit(rule, tree, proposal):
-    raise ValueError(reason)
+    raise UserError(reason)
   draft = jnp.asarray(tokens, jnp.int32), jnp.asarray(q), jnp.asarray(p)
   N, V, shapes = len(tree), np.shape(p)[-1], [array.shape for array in draft]
   if shapes != [(N,), (N, V), (N, V)]:
-    raise ValueError(
+    raise UserError(
       f"tokens, q and p have shapes {shapes}: the tree has {N} nodes, give"
       f" [{N}], [{N}, V] and [{N}, V]"
     )
@@ -151,7 +152,7 @@ def check_drafts(
   drawn = (tokens != INVALID) | (np.arange(N) == ROOT)
   valid = (tokens >= 0) & (tokens < V) & drawn[:, tree.parent]
   for cycle, i in np.argwhere(drawn[:, 1:] & ~valid[:, 1:])[:1]:
-    raise ValueError(
+    raise UserError(
       f"{_of(cycle, tokens)}node {i + 1} has token {tokens[cycle, i + 1]}: give"
       f" 0 to {V - 1}. Give {INVALID} if no token could be drawn, and to all"
       " nodes below"
@@ -163,7 +164,7 @@ def check_drafts(
     # A NaN fails both comparisons.
     good = (least >= 0) & (abs(total - 1) <= TOLERANCE)
     for cycle, i in np.argwhere(drawn[:, nodes] & ~good)[:1]:
-      raise ValueError(
+      raise UserError(
         f"{_of(cycle, tokens)}{name}[{nodes[i]}] sums to"
         f" {total[cycle, i]:.6g}, and its least entry is"
         f" {least[cycle, i]:.6g}: give probabilities, not logits or truncated"

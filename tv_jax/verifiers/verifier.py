@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import jax
 
+from tv_jax.edge.errors import UserError
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Topology, Tree
 from tv_jax.verifiers import offers as offers_lib
@@ -67,7 +68,7 @@ class Verifier:
   def __post_init__(self):
     """Refuses a rule that has both `offers` and `decision`, or neither."""
     if bool(self.offers) == bool(self.decision):
-      raise ValueError(f"verifier {self.name!r}: give offers, or a decision")
+      raise UserError(f"verifier {self.name!r}: give offers, or a decision")
 
   def decide(
     self,
@@ -115,7 +116,7 @@ class Verifier:
       ValueError: The rule has no offers.
     """
     if not self.offers:
-      raise ValueError(f"verifier {self.name!r} has no offers: no stop law")
+      raise UserError(f"verifier {self.name!r} has no offers: no stop law")
     offers = offers or self.offers(tree, proposal, tokens, q, p)
     return offers_lib.stop_law(self.walk, offers, tree, tokens)
 

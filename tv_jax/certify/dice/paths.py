@@ -15,6 +15,8 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
+from tv_jax.edge.errors import UserError
+
 DIFFERENT = (
   "the function keeps something from run to run, or draws numbers that are not"
   " seen (give it the rng, or draw from random, numpy.random or torch; set"
@@ -27,7 +29,7 @@ _FOREIGN += (sysconfig.get_path("stdlib") + os.sep,)
 _FOREIGN += (str(pathlib.Path(__file__).parents[1]) + os.sep,)
 
 
-class ExploreError(ValueError):
+class ExploreError(UserError):
   """The function cannot be explored; the message is a line for the user."""
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tv_jax.edge.errors import UserError
 from tv_jax.models.layout import StoredTensor
 
 SUFFIX = ".gguf"
@@ -66,7 +67,7 @@ class File:
 
   def error(self, fault: str) -> ValueError:
     """Returns an error that names the file."""
-    return ValueError(f"{self.path}: {fault}")
+    return UserError(f"{self.path}: {fault}")
 
 
 def read(path) -> File:
@@ -114,26 +115,26 @@ def _read(path: pathlib.Path, changed: int) -> File:
       else:
         return super()._get_field_parts(orig_offs, raw_type)
       if offset > len(self.data):
-        raise ValueError("a list ends behind the file")
+        raise UserError("a list ends behind the file")
       types = [kinds.ARRAY, kind]
       return offset - orig_offs, items, [*range(len(items))], types
 
   try:
     whole = Reader(path)
     if whole.byte_order != "I":
-      raise ValueError("its numbers are big-endian")
+      raise UserError("its numbers are big-endian")
     metadata = {x: field.contents() for x, field in whole.fields.items()}
     end = whole.data_offset
     for tensor in whole.tensors:  # llama.cpp, too, wants them without gaps
       if tensor.data_offset != end:
-        raise ValueError(
+        raise UserError(
           f"{tensor.name} begins at {tensor.data_offset}, not at {end}, where"
           " the tensor before it ends"
         )
       end += -(-tensor.n_bytes // whole.alignment) * whole.alignment
   except Exception as error:  # a damaged file can raise any error
     reason = " ".join(str(error).split())
-    raise ValueError(
+    raise UserError(
       f"{path} is truncated or is not GGUF ({reason}): get it again"
     ) from None
   return File(path, metadata, {x.name: x for x in whole.tensors})
@@ -181,7 +182,7 @@ def dequantised(file: File, tensor, start: int, stop: int) -> np.ndarray:
     try:
       value = gguf.dequantize(data[None], tensor.tensor_type)
     except NotImplementedError as error:
-      raise ValueError(f"{tensor.name}: {error}") from error
+      raise UserError(f"{tensor.name}: {error}") from error
   return np.asarray(value, np.float32).reshape(-1, *shape[1:])
 
 

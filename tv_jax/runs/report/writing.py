@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tv_jax.edge import disk
 from tv_jax.edge import tables as formats
+from tv_jax.edge.errors import UserError
 from tv_jax.edge.tables import Table
 from tv_jax.engine.results import FAULT
 from tv_jax.runs import store
@@ -42,7 +43,7 @@ def write(folder: str | os.PathLike) -> Report:
   """
   unit = store.read(folder)
   if not unit.items:
-    raise ValueError(f"{folder}: there are no answers yet to report on")
+    raise UserError(f"{folder}: there are no answers yet to report on")
   baseline, cells = unit.config["baseline"], tables.cells_of(unit)
   shown, for_latex = [], []
   for fixed in tables.conditions(cells[ALL]):
