@@ -30,7 +30,9 @@ def test_a_line_is_a_question_or_begins_with_a_slash(capsys):
   conversation.read("")
   conversation.read(FOX)
   kept = [*conversation.messages]
-  assert capsys.readouterr().out == f"{answer(FOX)}\n"
+  shown = capsys.readouterr()
+  assert shown.out == f"{answer(FOX)}\n"
+  assert shown.err.startswith("The first answer compiles before it begins.\n")
   conversation.read("/plain")
   assert capsys.readouterr().err.startswith("1.00 tokens a cycle, ")
   assert conversation.messages == kept
@@ -56,7 +58,9 @@ def test_ctrl_c_stops_an_answer(monkeypatch, capsys):
   (question, stopped) = conversation.messages
   assert question["content"] == FOX
   assert answer(FOX).startswith(stopped["content"])
-  assert capsys.readouterr().out.rstrip("\n") == stopped["content"]
+  shown = capsys.readouterr()
+  assert shown.out.rstrip("\n") == stopped["content"]
+  assert "Stopped. Ctrl-C again ends the conversation.\n" in shown.err
   conversation.read(SPAIN)
   assert conversation.messages[3]["content"] == answer(
     FOX, stopped["content"], SPAIN, item=1

@@ -135,6 +135,8 @@ def test_a_config_is_found_by_its_name_and_a_users_own_comes_first(
     ((), "give --config: a file, or one of llama2_"),
     (("--config.per_task=2",), "give --config: a file, or one of llama2_"),
     (("--config=smoke", "--config.tempratures=1"), "a config has no field 'te"),
+    (("--config=smoke", "--config.temperatures=(1"), "config: could not conv"),
+    (("--config=quickstart:foo",), "config argument 'foo': quickstart takes"),
   ],
 )
 def test_a_run_without_a_config_or_with_a_wrong_field_is_refused(

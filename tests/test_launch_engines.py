@@ -8,6 +8,8 @@ import signal
 
 import pytest
 
+from launch import on_slurm
+from launch.units import Unit
 from tests import slurm
 from tests.commands import ended, run, start, until
 
@@ -105,6 +107,30 @@ def test_ray(tmp_path, whole):
   last = ended(process)
   assert last.returncode == 0, last.stdout + last.stderr
   same(tmp_path, whole)
+
+
+@pytest.mark.slurm
+def test_an_array_runs_at_once_and_the_next_one_after_it(tmp_path):
+  """`singleton` makes submissions wait, but not the elements of one."""
+  meet = 'touch "$0-$1"; until test -e "$0-$2"; do sleep 0.1; done'
+  late = 'test -e "$0-0" -a -e "$0-1" && touch "$0-$1"'
+
+  def unit(program, *numbers):
+    command = ("bash", "-c", program, str(tmp_path / "ran"), *numbers)
+    folder = tmp_path / numbers[0]
+    return Unit(numbers[0], command, None, folder, 0)
+
+  with slurm.running(tmp_path / "cluster"):
+    for sweep in (
+      (unit(meet, "0", "1"), unit(meet, "1", "0")),
+      (unit(late, "2"),),
+    ):
+      jobs = on_slurm.jobs(sweep, tmp_path, ["true"], None, "")
+      on_slurm.submit(jobs, sweep, tmp_path)
+    until(lambda: not slurm.asked("squeue"))
+  assert [x.name for x in sorted(tmp_path.glob("ran-*"))] == [
+    *("ran-0", "ran-1", "ran-2"),
+  ]
 
 
 @pytest.mark.slurm

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import sys
+import types
 
 import pytest
 
@@ -111,6 +112,24 @@ def test_what_no_module_holds_is_called_by_its_own_name(folder):
   assert verifiers.resolve(bound).name.endswith("decide(eta=0.5)")
   named = Verifier(decision=make(1), name="first")
   assert verifiers.resolve(named).name == "first"
+
+
+def test_a_given_name_comes_before_the_variables(monkeypatch):
+  """In a notebook, `traversal = Verifier(.., name="mine")` is "mine"."""
+  notebook = types.ModuleType("__main__")
+  monkeypatch.setitem(sys.modules, "__main__", notebook)
+  source = """
+def offers(*args):
+  return None
+traversal = Verifier(offers=offers, name="mine")
+other = dataclasses.replace(VERIFIERS["traversal"], offers=offers)
+"""
+  held = vars(notebook)
+  held |= {"Verifier": Verifier, "VERIFIERS": VERIFIERS}
+  exec(source, held | {"dataclasses": dataclasses}, held)
+  assert verifiers.resolve(notebook.traversal).name == "mine"
+  # It was copied with the built-in's name, which is not its own.
+  assert verifiers.resolve(notebook.other).name == "other"
 
 
 def test_nothing_of_ones_own_has_a_built_ins_name(folder):

@@ -26,9 +26,17 @@ def test_a_run_needs_nothing_but_the_wheel(tmp_path):
   What decodes is tried elsewhere.
   """
   (tmp_path / "wheel").mkdir()
+  # The package's own folders are not importable: `models` is a user's, if any.
+  (tmp_path / "mine.py").write_text(
+    "import importlib.util\n"
+    "from configs import quickstart\n"
+    "def get_config(arg=''):\n"
+    "  assert importlib.util.find_spec('models') is None\n"
+    "  return quickstart.get_config(arg)\n"
+  )
   done = commands.run(
     "--compilation_cache=",
-    "--config=quickstart",
+    "--config=mine.py",
     "--config.tasks=qa",
     "--config.max_tokens=1",
     cwd=tmp_path,

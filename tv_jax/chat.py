@@ -2,7 +2,7 @@
 
 Tokens appear as they are accepted. Drafted tokens are green, and the bonus
 token of a cycle is plain. Ctrl-C stops an answer. At the prompt, Ctrl-C and
-Ctrl-D end the conversation. `/plain` answers the last question again without
+Ctrl-D end the conversation, so a second Ctrl-C ends it as well. `/plain` answers the last question again without
 drafting, and `/new` forgets the conversation.
 """
 
@@ -88,6 +88,7 @@ class Chat:
   def __init__(self, pair: Pair, **options: Any):
     """Starts a conversation; ValueError if an option is invalid."""
     self.pair, self.options, self.messages = pair, options, []
+    self._compiled = False
     decode_config(pair, **options)
 
   def read(self, line: str) -> None:
@@ -109,13 +110,18 @@ class Chat:
     green = "\033[32m%s\033[0m" if sys.stdout.isatty() else "%s"
     options = options | {"template": "chat", "item": len(messages) // 2}
     counts, times = [], []
+    if not self._compiled:
+      print("The first answer compiles before it begins.", file=sys.stderr)
+      self._compiled = True
     cycles = stream(self.pair, messages, **options)
-    with contextlib.suppress(KeyboardInterrupt):
+    try:
       for tokens, drafted in cycles:
         print(green % speech.say(tokens[:drafted]), end="")
         print(speech.say(tokens[drafted:]), end="", flush=True)
         counts.append(len(tokens))
         times.append(time.monotonic())
+    except KeyboardInterrupt:
+      print("\nStopped. Ctrl-C again ends the conversation.", file=sys.stderr)
     print(speech.rest())
     if counts[1:]:
       speed = sum(counts[1:]) / (times[-1] - times[0])

@@ -9,18 +9,19 @@ from absl import flags
 from ml_collections import config_flags
 from ml_collections.config_dict import ConfigDict
 
+from tv_jax.edge.errors import UserError
+
 flags.disclaim_key_flags()  # --help shows them with the command that has them
 
 HELP = (
   "A file with get_config(), or the name of a bundled one, and after a colon"
   " what this is given. Its fields are set by --config.some.field=value."
 )
-# The configs are in the package in a wheel, and next to it in a repository.
-FOLDER = next(
-  above / "configs"
-  for above in pathlib.Path(__file__).parents[1:]
-  if (above / "configs").is_dir()
-)
+# Bundled configs import each other from `configs`: its parent has to be on
+# sys.path. In a wheel that is a folder of its own, not the package.
+_PACKAGE = pathlib.Path(__file__).parents[1]
+_WHEEL = _PACKAGE / "assets" / "configs"
+FOLDER = (_WHEEL if _WHEEL.is_dir() else _PACKAGE.parent) / "configs"
 _NAMED = re.compile(r"--?config=(.*)")
 _FIELD = re.compile(r"--?(?:no)?config\.([^=]+)")
 _line: list[str] = []  # where ml_collections looks for the fields
@@ -84,6 +85,18 @@ def _read(values: flags.FlagValues, line: list[str], **options) -> list[str]:
     reason = getattr(error.args[0], "args", error.args)[0]
     reason = " ".join(str(reason).split())
     raise flags.Error(f"a config has no field {reason}") from None
+  except flags.IllegalFlagValueError as error:
+    # ml_collections puts the traceback of a get_config() in the message.
+    for cause in _contexts(error):
+      if isinstance(cause, UserError) and "\n" not in str(cause):
+        raise cause from None
+    raise
+
+
+def _contexts(error: BaseException | None) -> Iterator[BaseException]:
+  """Yields the errors while which an error was raised."""
+  while error := error and error.__context__:
+    yield error
 
 
 def _bundled() -> str:
@@ -101,7 +114,7 @@ def _with(name: str, argv: Sequence[str]) -> list[str]:
   A user's file comes before a bundled config of the same name.
   """
   if str(FOLDER.parent) not in sys.path:
-    sys.path.append(str(FOLDER.parent))  # bundled configs import `configs`
+    sys.path.append(str(FOLDER.parent))
   file, *argument = name.split(":", 1)
   path = pathlib.Path(file)
   if not path.is_file() and str(path.parent) in (".", FOLDER.name):

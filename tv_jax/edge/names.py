@@ -52,8 +52,8 @@ def resolve(
     of_function: Makes an object of a function.
 
   Returns:
-    The object. Its name is the given text; or "module:name", if it is a
-    variable of a module; or its attribute `name`; or the name of its first
+    The object. Its name is the given text; or its attribute `name`; or
+    "module:name", if it is a variable of a module; or the name of its first
     function.
 
   Raises:
@@ -77,7 +77,9 @@ def resolve(
   if found in table.values() and text in ("", found.name):
     return found
   functions = filter(callable, vars(found).values())
-  name = text or of(thing) or found.name or of(next(functions))
+  # A copy of a built-in still has its name; the variable's is better.
+  given = "" if found.name in table else found.name
+  name = text or given or of(thing) or found.name or of(next(functions))
   if not name or name in table:
     problem = f"has the name {name!r} of a built-in" if name else "has no name"
     raise UserError(
