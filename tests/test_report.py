@@ -22,9 +22,10 @@ def items(
   tasks=("qa", "mt_bench"),
   rules=RULES,
   cycles=20,
+  seed=0,
 ):
   """Makes lines of two tasks with random lengths."""
-  rng = np.random.default_rng(0)
+  rng = np.random.default_rng(seed)
   for question in questions:
     task = tasks[question % 2]
     made = [line("none", "plain", task, question, [1] * 5)]

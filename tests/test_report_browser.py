@@ -12,7 +12,7 @@ from tests.checkpoints import pair
 from tests.test_evaluate import expected_length
 from tv_jax.edge.tables import Table
 from tv_jax.engine.config import decode_config
-from tv_jax.runs import answers
+from tv_jax.runs import asking
 from tv_jax.runs.report.page import render
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
@@ -73,7 +73,7 @@ def trace(tree, question):
   def word(token):
     return WORDS[token % len(WORDS)]
 
-  kept = answers.explorer_trees(result.trace[0], config, result.tokens[0], word)
+  kept = asking.explorer_trees(result.trace[0], config, result.tokens[0], word)
   return {
     "task": "qa",
     "question": question,

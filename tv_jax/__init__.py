@@ -3,6 +3,7 @@
 - `load` and `generate`: prompts in, tokens out; `stream` for one prompt.
 - `certify`: is a rule, a proposal or any sampler lossless?
 - `record`: a run that keeps every cycle, for `replay` under any rule.
+- `frame`: a run as a DataFrame, with a row for each cycle.
 - `tune`: the best tree for a pair and a machine.
 - `distill`: a draft for a target; `distill.score` says how good it is.
 - `tree`, `proposals` and `verifiers`: what `generate` takes by name.
@@ -24,6 +25,7 @@ from tv_jax import (
 from tv_jax.engine.generate import generate, stream
 from tv_jax.engine.pair import load
 from tv_jax.replay.recording import record
+from tv_jax.runs.frame import frame
 
 __version__ = "0.1.0.dev0"
 
@@ -32,6 +34,7 @@ __all__ = [
   "distill",
   "drafting",
   "engine",
+  "frame",
   "generate",
   "load",
   "models",

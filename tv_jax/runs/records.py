@@ -14,6 +14,16 @@ PLAIN = "plain"  # the verifier of decoding without a draft
 NONE = "none"  # the tree and the proposal of PLAIN
 ALL = "all"  # the name of all tasks together, in tables
 
+# Spec-Bench's six tasks, in the paper's order and under its names.
+TASKS = {
+  "mt_bench": "Multi-turn",
+  "translation": "Translation",
+  "summarization": "Sum.",
+  "qa": "QA",
+  "math_reasoning": "Math",
+  "rag": "RAG",
+}
+
 # The axes of drafting. Plain decoding has NONE and PLAIN there.
 DRAFTED_AXES = ("tree", "proposal", "verifier")
 

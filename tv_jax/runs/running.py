@@ -15,7 +15,7 @@ from tv_jax.engine import pair as pair_lib
 from tv_jax.engine.pair import Pair
 from tv_jax.models import sharding, templates
 from tv_jax.runs import environment, metrics, sources, store, timing
-from tv_jax.runs.answers import Answerer
+from tv_jax.runs.asking import Answerer
 from tv_jax.runs.questions import read_questions
 from tv_jax.runs.records import Answer, Method
 from tv_jax.runs.settings import Run, from_config, grid, to_dict

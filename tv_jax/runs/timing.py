@@ -14,7 +14,7 @@ import jax
 from tv_jax.edge.progress import Progress
 from tv_jax.engine.decode import time_in_turn
 from tv_jax.engine.pair import Pair
-from tv_jax.runs import answers, environment
+from tv_jax.runs import asking, environment
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs.questions import Question
 from tv_jax.runs.settings import Run, decoding, grid
@@ -33,7 +33,7 @@ def measure(
   asked, prompts = [], []
   for question in questions_lib.limit(questions, settings.timing.per_task):
     with contextlib.suppress(ValueError):  # its answer has the error
-      prompts.append(answers.next_prompt(pair, settings, question, []))
+      prompts.append(asking.next_prompt(pair, settings, question, []))
       asked.append(question)
   # On a CPU one program for all rules costs no speed, and compiles once. On
   # other devices each rule has a program, which is faster.

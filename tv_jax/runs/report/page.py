@@ -24,7 +24,7 @@ def render(
 
   Args:
     traces: The explorer's answers: the fields of their keys, "cycles" from
-      `answers.explorer_trees`, and optionally "prompt".
+      `asking.explorer_trees`, and optionally "prompt".
     settings: Pairs of a name, and settings or an environment.
     **texts: The rest of page.html: title, warnings, result (a sentence), plots,
       lead, tables and definitions.

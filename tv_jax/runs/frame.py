@@ -1,0 +1,183 @@
+"""A run as DataFrames: a row for each cycle, each answer, each timed answer.
+
+Columns of names are categories in the order of the runs' configs, which groups
+and tables keep.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from tv_jax.edge.errors import UserError
+from tv_jax.runs import store
+from tv_jax.runs.records import AXES, DRAFTED_AXES, NONE, PLAIN, TASKS, Answer
+from tv_jax.runs.store import StoredRun
+
+# The columns that tell answers apart.
+KEY = ("run", "task", "question", "turn", *AXES)
+
+Run = str | os.PathLike | StoredRun
+Runs = Run | Iterable[Run]
+
+
+def frame(folders: Runs) -> pd.DataFrame:
+  """Returns a row for each cycle of runs.
+
+  An answer that failed has no cycles. `answers` has a row for it.
+
+  Args:
+    folders: A run's folder, a folder that contains runs, or several of these.
+
+  Returns:
+    A frame with these columns:
+      run: The run's folder.
+      task, question, turn: What was asked; turns count from 0.
+      tree, proposal, verifier, temperature, seed: How it was decoded. Plain
+        decoding has "plain" as its verifier, "none" as tree and proposal.
+      cycle: Number of the cycle in its answer, from 0.
+      gained: Tokens that the cycle gained, the bonus token included.
+      drafted: Nodes that were drafted, without the root; NaN without a draft.
+      expected: The tokens that the rule that ran expects to gain from this
+        draft; NaN where this is not known.
+      expected_RULE: The same for each rule whose expected length was computed.
+      fault: Whether any cycle of the answer had a NaN or an invalid decision.
+
+  Raises:
+    UserError: There is no run in a folder.
+  """
+  pairs = [pair for pair in _read(folders) if pair[1].error is None]
+  made = [answer for _, answer in pairs]
+  counts = [len(answer.accepted) for answer in made]
+  whole = _keys(pairs).iloc[np.arange(len(made)).repeat(counts)]
+  whole = whole.reset_index(drop=True)
+  starts = np.cumsum([0, *counts])[:-1]
+  whole["cycle"] = np.arange(len(whole)) - np.repeat(starts, counts)
+  whole["gained"] = np.array(_flat(x.accepted for x in made), int)
+
+  def numbers(values) -> np.ndarray:
+    """Returns numbers by cycle; None, for an answer or a cycle, is NaN."""
+    pairs = zip(values, counts, strict=True)
+    return np.array(_flat(x or [None] * n for x, n in pairs), float)
+
+  whole["drafted"] = numbers(answer.drafted for answer in made)
+  whole["expected"] = np.nan
+  for rule in dict.fromkeys(_flat(answer.expected for answer in made)):
+    expected = numbers(answer.expected.get(rule) for answer in made)
+    whole[f"expected_{rule}"] = expected
+    own = (whole["verifier"] == rule).to_numpy()
+    whole.loc[own, "expected"] = expected[own]
+  whole["fault"] = np.repeat([answer.faults > 0 for answer in made], counts)
+  return whole.astype({"fault": bool})
+
+
+def answers(folders: Runs) -> pd.DataFrame:
+  """Returns a row for each answer of runs.
+
+  Args:
+    folders: As for `frame`.
+
+  Returns:
+    A frame with the columns of `frame` up to seed, and these:
+      text: The answer.
+      tokens: Its token ids, a list.
+      cycles: Number of cycles.
+      faults: Number of cycles with a NaN or an invalid decision.
+      right: Whether it equals a reference; NA without a reference.
+      error: The reason why the answer is missing, or None.
+  """
+  pairs = _read(folders)
+  made = [answer for _, answer in pairs]
+  result = _keys(pairs)
+  for name in ("text", "tokens", "faults", "error"):
+    column = pd.Series([vars(answer)[name] for answer in made], dtype=object)
+    result[name] = column.astype(int) if name == "faults" else column
+  result["cycles"] = [len(answer.accepted) for answer in made]
+  result["right"] = pd.array([x.right for x in made], dtype="boolean")
+  return result
+
+
+def timings(folders: Runs) -> pd.DataFrame:
+  """Returns a row for each answer whose time was measured.
+
+  Args:
+    folders: As for `frame`.
+
+  Returns:
+    A frame with the columns run, task, question, tree, proposal, verifier,
+    temperature; `asked`, the number of the question in the order of all timed
+    questions; `tokens`, `seconds` and `cycles` of the answer; and
+    `compile_seconds` of its method.
+  """
+  found = [
+    pd.DataFrame({"run": str(unit.folder)} | timed).assign(
+      asked=range(len(timed["seconds"]))
+    )
+    for unit in _runs(folders)
+    for timed in (unit.timing or {"methods": []})["methods"]
+  ]
+  if not found:
+    return pd.DataFrame()
+  result = pd.concat(found, ignore_index=True)
+  result = result.rename(columns={"questions": "question", "tasks": "task"})
+  return _ordered(result, [unit.config for unit in _runs(folders)])
+
+
+def _runs(folders: Runs) -> list[StoredRun]:
+  """Reads the runs in folders; runs that are read already stay as they are."""
+  if isinstance(folders, StoredRun):
+    return [folders]
+  if not isinstance(folders, str | os.PathLike):
+    return _flat(map(_runs, folders))
+  found = store.read_many(folders)
+  if not found:
+    raise UserError(f"{folders}: there is no run in it")
+  return [*found]
+
+
+def _read(folders: Runs) -> list[tuple[StoredRun, Answer]]:
+  return [(unit, answer) for unit in _runs(folders) for answer in unit.items]
+
+
+def _keys(pairs: Sequence[tuple[StoredRun, Answer]]) -> pd.DataFrame:
+  """Returns the columns of `KEY`."""
+  columns: dict[str, list] = {
+    "run": [str(unit.folder) for unit, _ in pairs],
+    **{
+      name: [getattr(answer, name) for _, answer in pairs]
+      for name in ("task", "question", "turn")
+    },
+    **{
+      name: [getattr(answer.method, name) for _, answer in pairs]
+      for name in AXES
+    },
+  }
+  units = {id(unit): unit.config for unit, _ in pairs}
+  return _ordered(pd.DataFrame(columns), [*units.values()])
+
+
+def _ordered(table: pd.DataFrame, configs: Sequence[Mapping]) -> pd.DataFrame:
+  """Makes categories of names and questions, in the order of the configs."""
+  first: dict[str, list] = {
+    "task": [*TASKS],
+    **{
+      name: [PLAIN, NONE, *_flat(config[f"{name}s"] for config in configs)]
+      for name in DRAFTED_AXES
+    },
+  }
+  for name in ("run", "task", "question", *DRAFTED_AXES):
+    there = dict.fromkeys(table[name])
+    rest = sorted(there) if name == "task" else there
+    order = dict.fromkeys([*first.get(name, []), *rest])
+    # As objects: a question is a number or a text.
+    known = pd.Index([value for value in order if value in there], dtype=object)
+    table[name] = pd.Categorical(table[name], categories=known)
+  return table
+
+
+def _flat(lists: Iterable[Iterable]) -> list:
+  return [*itertools.chain.from_iterable(lists)]
