@@ -117,7 +117,6 @@ _OF_A_SHARD = (
   *(f"{axis}s" for axis in AXES),
   "plain",
   "baseline",
-  "draft_temperature",  # of tuned trees: see `read`
   "batch_size",
   "padded_to",
   "timing",
@@ -129,7 +128,6 @@ LENGTHS_ALONE = {"timing.per_task": 0, "explorer.per_task": 0}
 SMOKE = {"per_task": 1, "seeds": (0,), "max_new_tokens": 16, **LENGTHS_ALONE}
 _ROWS = 8  # more would be padding
 SEEDS = (0, 1, 2)  # the paper's three runs
-TREES = "bundled/trees/"  # those that are tuned
 
 
 def configs(experiment: Experiment, smoke: bool) -> dict:
@@ -211,16 +209,6 @@ def read(folder: pathlib.Path, wanted: Sequence[str] = ()) -> Group:
         f"{units[0].folder} and {unit.folder} are not of one config:"
         f" {'; '.join(differences)}: give one of the two"
       )
-  drafted: dict[str, store.StoredRun] = {}
-  for unit in units:
-    for tree in unit.config["trees"]:
-      # Tuned trees may be drafted at the temperature that they are tuned for.
-      other = drafted.setdefault(tree if tree.startswith(TREES) else "", unit)
-      if other.config["draft_temperature"] != unit.config["draft_temperature"]:
-        raise UserError(
-          f"{other.folder} and {unit.folder} drafted {tree} at different"
-          " draft_temperature: give one of the two"
-        )
   done = {unit.folder.name for unit in units if unit.done}
   wanted = wanted or [unit.folder.name for unit in units]
   missing = tuple(name for name in wanted if name not in done)

@@ -11,7 +11,6 @@ NAMES = {
   "temperature": "experiments.sweeps:TEMPERATURE",
   "depth": "experiments.sweeps:DEPTH",
   "quality": "experiments.quality:QUALITY",
-  "frontier": "experiments.trees:FRONTIER",
   "drafts": "experiments.trees:DRAFTS",
 }
 

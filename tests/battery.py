@@ -3,8 +3,7 @@
 Compiling is most of what this costs. So nearly everything is a batch of lanes
 through one program per (rule, tree): a lane holds a draft of V tokens, its
 coins, and which proposal drew it. Smaller vocabularies leave tokens without
-probability, smaller trees leave nodes INVALID, and where the tree is an
-argument every tree there is runs in one program.
+probability, and smaller trees leave nodes INVALID.
 """
 
 import dataclasses
@@ -39,8 +38,6 @@ TREES = {
   "eagle": tree_lib.EAGLE_SPARSE,
   "chain": CHAIN,
 }
-NODES = max(len(t) for t in TREES.values())
-WIDTH = 4
 
 NAMES = list(PROPOSALS)
 IID, WOR = "with_replacement", "without_replacement"
@@ -55,14 +52,12 @@ class Case:
     method: What it is in the oracle.
     trees: By name; most tests take the first.
     proposals: By name.
-    traced: Whether its tree is an argument.
   """
 
   rule: Verifier
   method: str
   trees: Mapping[str, tree_lib.Tree]
   proposals: tuple[str, ...] = (*NAMES,)
-  traced: bool = False
 
   @property
   def tree(self):
@@ -73,8 +68,7 @@ def _table():
   for name in ("traversal", "token_level"):
     reference = VERIFIERS[f"{name}_reference"]
     yield name, Case(VERIFIERS[name], name, TREES)
-    yield f"{name}, traced", Case(VERIFIERS[name], name, TREES, traced=True)
-    yield f"{name}, reference", Case(reference, name, TREES, traced=True)
+    yield f"{name}, reference", Case(reference, name, TREES)
   yield "block", Case(VERIFIERS["block"], "block", {"chain": CHAIN})
   lopsided = {"lopsided": LOPSIDED}
   yield "k_seq", Case(k_seq.rule, "k_seq", lopsided, (IID,))
@@ -112,24 +106,23 @@ def chosen_proposal(which):
 
 @functools.cache
 def program(name, t):
-  """The compiled rule; without a tree it takes a topology.
+  """The compiled rule.
 
   It gives decisions and where the rule stops: zeros if it has no stop law.
   """
   case = RULES[name]
 
-  def judge(topology, which, *draft):
+  def judge(which, *draft):
     proposal = chosen_proposal(which)
     if len(case.proposals) == 1:
       proposal = PROPOSALS[case.proposals[0]]
-    shape = topology if t is None else t
-    decision = case.rule.decide(shape, proposal, *draft)
+    decision = case.rule.decide(t, proposal, *draft)
     stop = jnp.zeros_like(decision.accept)
     if case.rule.offers:
-      stop = case.rule.stop_law(shape, proposal, *draft[:-1])
+      stop = case.rule.stop_law(t, proposal, *draft[:-1])
     return decision, stop
 
-  return jax.jit(jax.vmap(judge, (None, 0, 0, 0, 0, 0)))
+  return jax.jit(jax.vmap(judge))
 
 
 def padded(array, length, value: float = 0, axis=0):
@@ -138,44 +131,17 @@ def padded(array, length, value: float = 0, axis=0):
   return np.pad(array, pad, constant_values=value)
 
 
-def traced(t, nodes=NODES, width=WIDTH):
-  """A tree as arrays of a fixed size, so that all trees share a program."""
-  more, wider = (0, nodes - len(t)), (0, width - t.max_children)
-  deeper = (0, nodes - 1 - t.max_depth)
-  return tree_lib.Topology(
-    parent=np.pad(t.parent, more, constant_values=tree_lib.NO_PARENT),
-    rank=np.pad(t.rank, more),
-    children=np.pad(
-      t.children, (more, wider), constant_values=tree_lib.NO_CHILD
-    ),
-    postorder=np.pad(t.postorder, more),
-    depth=np.pad(t.depth, more),
-    ancestors=np.pad(t.ancestors, more),
-    paths=np.pad(t.paths, (more, deeper), constant_values=tree_lib.ROOT),
-  )
-
-
 def run(rule, t, lanes, eta):
   """Every lane through the rule: decisions, and stop laws [B, N]."""
   draft = lanes.tokens, lanes.q, lanes.p, np.asarray(eta, lanes.p.dtype)
-  as_arrays, topology = RULES[rule].traced, None
-  if as_arrays:  # padded nodes are never visited: their laws need not be any
-    topology = traced(t)
-    fills = 0, np.nan, np.nan, 0
-    draft = [
-      padded(array, NODES, fill, axis=1)
-      for array, fill in zip(draft, fills, strict=True)
-    ]
-  call, parts = program(rule, None if as_arrays else t), []
+  call, parts = program(rule, t), []
   for start in range(0, len(lanes), LANES):
     rows = slice(start, start + LANES)
     part = [padded(array[rows], LANES) for array in (lanes.which, *draft)]
-    parts.append(jax.tree.map(np.asarray, call(topology, *part)))
-  decision, stop = jax.tree.map(
+    parts.append(jax.tree.map(np.asarray, call(*part)))
+  return jax.tree.map(
     lambda *arrays: np.concatenate(arrays)[: len(lanes)], *parts
   )
-  accept = decision.accept[:, : len(t)]
-  return dataclasses.replace(decision, accept=accept), stop[:, : len(t)]
 
 
 # Drafts in rational numbers, for the oracle.

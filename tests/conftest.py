@@ -49,7 +49,6 @@ LONGEST = (
   "test_verifiers",
   "test_docs",
   "test_decoding_sharding",
-  "test_adaptive",
   "test_in_one_pass",
   "test_stops",
   "test_models_drafts",

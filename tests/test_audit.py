@@ -71,7 +71,6 @@ class TestStatistics:
     "eagle3 branching:3,1 token_level_reference sample_then_top 0.5 0.8",
     "eagle3 kary:2x2 traversal without_replacement 1.0 1.0",
     "dspark kary:2x2 traversal without_replacement 1.0 1.0",
-    "dspark adaptive:2,2 traversal without_replacement 0.5 1.0",
   ],
 )
 @pytest.mark.long
@@ -93,7 +92,7 @@ def test_the_law_of_what_is_generated(settings):
   ("shape", "verifier", "proposal"),
   [
     ("branching:3,1", "token_level", "sample_then_top"),
-    ("adaptive:2,2", "traversal", "without_replacement"),
+    ("kary:2x2", "traversal", "without_replacement"),
   ],
 )
 @pytest.mark.long

@@ -49,7 +49,7 @@ def test_what_is_bundled_has_a_name_that_is_no_place(tmp_path):
   ("name", "known"),
   [
     ("bundled/drat", "give one of bundled/draft, .*bundled/target$"),
-    ("bundled/trees/x.json", "give one of bundled/trees/draft-ot_trav.*json$"),
+    ("bundled/trees/x.json", "give one of bundled/trees/draft-trav.*json$"),
   ],
 )
 def test_a_name_that_is_not_bundled_is_told_those_that_are(name, known):

@@ -67,11 +67,11 @@ ADDED = {
     " --config.per_task=1 --config.max_new_tokens=24"
   ),
   # Where a tree that changes is not the point.
-  r"python -m tv_jax\.main (?!.*(grown|adaptive|tree\.json))": (
+  r"python -m tv_jax\.main (?!.*(grown|tree\.json))": (
     " --config.trees=chain:2"
   ),
   # The file, once alone and once with another before it.
-  r'python -m tv_jax\.main .*trees="\S+ ((grown|adaptive|tree)[^"]+)"': (
+  r'python -m tv_jax\.main .*trees="\S+ ((grown|tree)[^"]+)"': (
     r" --config.trees=\1"
   ),
 }

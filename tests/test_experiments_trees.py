@@ -5,18 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from configs import quickstart
-from experiments import experiment, names, trees
+from experiments import trees
 from tests import test_report
 from tests.test_experiments import render, unit
-from tv_jax import tree as tree_lib
 from tv_jax.edge.tables import NOTHING
 
-TUNED = "bundled/trees/draft-traversal.25.json"
-RAN = trees.short(trees.RAN)
+BASE, RAN = trees.RULES
 # What each rule expects of each tree, in the mean.
-PAPER = {"eagle": {"traversal": 4.0, trees.RAN: 4.1}}
-LENGTHS = PAPER | {TUNED: {"traversal": 4.2, trees.RAN: 4.32}}
+CHAIN = {"chain:7": {BASE: 4.0, RAN: 4.1}}
+LENGTHS = CHAIN | {"eagle": {BASE: 4.2, RAN: 4.32}}
 
 
 def answers(lengths):
@@ -51,36 +48,32 @@ def rows_of(artefact):
 
 def test_the_longest_is_found_and_its_gain_is_paired(tmp_path):
   unit(tmp_path, [*answers(LENGTHS)])
-  artefact = render("frontier", tmp_path)
+  artefact = render("drafts", tmp_path)
   rows = rows_of(artefact)
-  tuned = "draft-traversal.25"
-  assert [*rows] == [*itertools.product(("eagle", tuned), ("traversal", RAN))]
-  assert rows["eagle", "traversal"]["gain"] == NOTHING
+  assert [*rows] == [*itertools.product(LENGTHS, trees.RULES)]
+  assert rows["chain:7", BASE]["gain"] == NOTHING
   for key, wanted in (
-    (("eagle", RAN), 2.5),
-    ((tuned, "traversal"), 5),
-    ((tuned, RAN), 8),
+    (("chain:7", RAN), 2.5),
+    (("eagle", BASE), 5),
+    (("eagle", RAN), 8),
   ):
     gain, error = map(float, rows[key]["gain"].removesuffix(" %").split(" ± "))
     assert gain == pytest.approx(wanted, abs=0.2)
     assert error < 0.2  # of lengths it is 4 %
   (line,) = artefact.reading
-  assert f"{RAN} on {tuned} is +8" in line
-  (figure,) = artefact.figures.values()
-  assert "traversal, tuned" in figure
+  assert f"{RAN} on eagle is +8" in line
 
 
 def test_a_tree_that_easy_questions_alone_were_asked_of_does_not_win(tmp_path):
-  lines = [*answers(PAPER | {TUNED: {"traversal": 3.8, trees.RAN: 3.9}})]
+  lines = [*answers(CHAIN | {"eagle": {BASE: 3.8, RAN: 3.9}})]
   mean = {
-    line["question"]: np.mean(line["expected"]["traversal"])
-    for line in lines[:24]
+    line["question"]: np.mean(line["expected"][BASE]) for line in lines[:24]
   }
   easy = sorted(mean, key=mean.get)[-6:]
   kept = [line for line in lines[24:] if line["question"] in easy]
   unit(tmp_path, [*lines[:24], *kept])
-  (line,) = render("frontier", tmp_path).reading
-  assert f"{RAN} on eagle is" in line
+  (line,) = render("drafts", tmp_path).reading
+  assert f"{RAN} on chain:7 is" in line
 
 
 def test_what_a_tree_gives_and_what_the_rule_does(tmp_path):
@@ -95,43 +88,3 @@ def test_what_a_tree_gives_and_what_the_rule_does(tmp_path):
   gains = [row["gain"].split()[0] for row in rows.values()]
   assert gains[0] == NOTHING
   assert [*map(float, gains[1:])] == pytest.approx([10, 20, 80], abs=1)
-
-
-@pytest.mark.parametrize("draft", ["bundled/draft", "bundled/draft_weak"])
-def test_all_trees_of_a_size_are_no_larger_and_as_deep(draft):
-  for nodes, known in zip(
-    trees.SIZES, trees.frontier_trees(draft), strict=True
-  ):
-    assert next(iter(known)) == trees.SIZES[nodes]
-    assert len(known) > 1
-    for name in known:
-      parsed = tree_lib.parse(name)
-      assert len(parsed) - 1 <= nodes
-      assert parsed.max_depth == 5
-
-
-def test_trees_of_a_cooler_draft_are_for_temperature_1():
-  frontier, config = names.find("frontier"), quickstart.get_config("weak")
-  at_one = experiment.shards(frontier, config, False)
-  config.temperatures = (0.6,)
-  cooler = experiment.shards(frontier, config, False)
-  drawn, without = (
-    {s.overrides["trees"]: s.overrides["draft_temperature"] for s in run}
-    for run in (at_one, cooler)
-  )
-  assert {tree for tree in drawn if "cool" in tree} == {*drawn} - {*without}
-  assert without["chain:5"] == 0
-  for tree, temperature in drawn.items():
-    assert temperature == (0.55 if "cool" in tree else 0)
-
-
-def test_a_cooler_drafts_runs_stand_beside_others_but_not_on_one_tree(tmp_path):
-  made = [*answers(LENGTHS)]
-  half = len(made) // 2
-  unit(tmp_path / "eagle", made[:half], draft_temperature=0.0)
-  unit(tmp_path / "tuned", made[half:], draft_temperature=0.5)
-  (figure,) = render("frontier", tmp_path).figures.values()
-  assert "traversal, tuned, draft at 0.5" in figure
-  unit(tmp_path / "again", made[:half], draft_temperature=0.6)
-  with pytest.raises(ValueError, match="drafted eagle at different draft_temp"):
-    render("frontier", tmp_path)

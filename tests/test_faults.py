@@ -2,9 +2,7 @@
 
 import dataclasses
 import functools
-import re
 import types
-import warnings
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +12,11 @@ import pytest
 import tv_jax
 from tests import quick
 from tests.checkpoints import pair as sound_pair
-from tv_jax import certify, drafting, probs, verifiers
+from tv_jax import drafting, probs, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.engine import cycle
 from tv_jax.engine.config import decode_config
 from tv_jax.proposals import INVALID, PROPOSALS
-from tv_jax.tree import Adaptive
 from tv_jax.verifiers import Decision, Verifier
 
 
@@ -129,7 +126,7 @@ def test_a_nan_counts_only_after_drawn_nodes():
   @jax.jit
   def faults(tokens, laws, p):
     none = jnp.zeros(len(tokens), bool)
-    drafted = drafting.Drafted(tokens, laws, None, None, None, none)
+    drafted = drafting.Drafted(tokens, laws, None, None, none)
     return cycle.verify(config, params, state, drafted, p).fault
 
   found = faults(tokens, laws, jnp.stack([jnp.asarray(p)] * 4))
@@ -194,66 +191,9 @@ def test_a_wrong_result_of_a_rule_is_refused(fields, told):
   assert "\n" not in line
 
 
-def test_scores_of_another_shape_are_refused():
-  tree = Adaptive((2, 2), 2, lambda laws, score, *_: score)
-  with pytest.raises(ValueError, match=r"policy returned \[1\] scores: return"):
-    generate(sound_pair(), tree=tree)
-
-
 def test_a_wrong_result_of_draw_is_refused():
   whole = PROPOSALS["with_replacement"]
   mine = dataclasses.replace(whole, name="mine", draw=gives(None))
   told = r"draw\(key, q, 1\) for a float32 q is None, not int32\[1\]"
   with pytest.raises(ValueError, match=f"^proposal 'mine' on .*{told}"):
     generate(sound_pair(), proposal=mine)
-
-
-def unsure_below(laws, score, most):
-  found = drafting.by_confidence(laws, score, most)
-  return jnp.where(score[:, None] < 1, jnp.nan, found)
-
-
-def idle(laws, score, most):
-  return jnp.zeros((len(laws), most))
-
-
-def where_it_is_sure(laws, score, most):
-  """Nothing where the draft is in doubt, be it after the root."""
-  sure = jnp.where(laws.max(axis=1) > 1.5 / laws.shape[1], score, 0)
-  return sure[:, None] * jnp.ones((1, most))
-
-
-@pytest.mark.parametrize(
-  ("policy", "said", "fault"),
-  quick.shorter(
-    [
-      (
-        unsure_below,
-        "or the policy that shapes",
-        "the tree's policy gives a NaN",
-      ),
-      (
-        idle,
-        "",
-        "the tree's policy drafts nothing, whatever the laws",
-      ),
-      (where_it_is_sure, "", ""),
-    ]
-  ),
-)
-def test_policies_that_give_a_nan_or_draft_nothing(policy, said, fault):
-  tree = Adaptive((2, 2), 2, policy)
-  with warnings.catch_warnings(record=True) as told:
-    warnings.simplefilter("always")
-    result = generate(sound_pair(), tree=tree)
-  told = [one for one in told if one.category is RuntimeWarning]
-  told = " ".join(str(one.message) for one in told)
-  assert re.search(said, told) if said else not told
-  assert result.faults == (result.cycles if "NaN" in fault else 0)
-  assert np.concatenate(result.drafted).any() == (policy is not idle)
-  few = certify.Settings(cases=2, dtype=np.float32)
-  found = certify.check("traversal", "with_replacement", tree, few)
-  assert found.lossless == (not fault)
-  if fault:
-    assert found.verdict.startswith("CONTRACT BROKEN (law ")
-    assert found.failure.faults == (fault,)

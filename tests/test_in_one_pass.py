@@ -24,7 +24,7 @@ def generate(kind, prompts=PROMPTS, **options):
   quick.shorter(
     [
       ("dspark", "branching:3,2,1,1", "traversal", 0),
-      ("dspark", "adaptive:2,3,2,1", "traversal", 0.5),
+      ("dspark", "branching:2,1,1,1", "traversal", 0.5),
       ("dflash", "kary:2x3", "traversal", 0),
     ]
   ),

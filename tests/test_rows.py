@@ -55,9 +55,6 @@ def same(ours, theirs):
     ),
     pytest.param("eagle", {}, marks=pytest.mark.long),
     pytest.param(
-      "independent", {"tree": "adaptive:3,2,2"}, marks=pytest.mark.long
-    ),
-    pytest.param(
       "self",
       {"tree": "chain:4", "among": ("block", "traversal"), "temperature": 0.6},
       marks=pytest.mark.long,

@@ -26,7 +26,6 @@ def pair():
     ({"verifier": None}, 12),
     # The last cycle ends beyond the limit.
     pytest.param({"tree": "chain:2"}, 14, marks=pytest.mark.long),
-    pytest.param({"tree": "adaptive:3,2,2"}, 16, marks=pytest.mark.long),
   ],
 )
 def test_no_slot_is_needed_that_is_not_counted(

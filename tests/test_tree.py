@@ -140,7 +140,6 @@ def test_grown_is_the_best_tree_of_its_size(nodes, acceptance):
     (tree.from_paths, [[0, 0]], "has no parent: add the path"),
     (lambda a: tree.grown(5, acceptance=a), (1.0,), "chances above 0"),
     *((tree.parse, text, '"kary:2x5"') for text in ("chain", "kary:2")),
-    (tree.parse, "adaptive:5", "5 nodes at depth 1, below 1 nodes of 4 chil"),
     (tree.parse, "absent.json", r"absent\.json.*No such file"),
     (tree.parse, "kary:2x99999999999", "nodes: a tree may have at most 4096"),
   ],

@@ -9,7 +9,6 @@ import jax
 import numpy as np
 import pytest
 
-from experiments import trees
 from tests import checkpoints, commands, quick
 from tv_jax import tree as tree_lib
 from tv_jax.certify import drafts, outcome
@@ -173,7 +172,7 @@ OPTIONS = {
   "nodes": 3,
   "depth": 2,
   "sizes": (5,),
-  "trees": ("chain:2", "adaptive:2,2"),
+  "trees": ("chain:2", "kary:2x2"),
   "max_new_tokens": 8,
   "ends": (),
 }
@@ -213,17 +212,6 @@ def test_what_is_written_is_read(tuned, tmp_path):
   assert content["draft_temperature"] == content["temperature"] == 1.0
   assert content["verifier"] == "traversal"
   assert content["measured"]["items"] == 3
-
-
-def test_experiments_read_what_is_written(tuned, tmp_path, monkeypatch):
-  path = tmp_path / trees.TREES / "tree.json"
-  path.parent.mkdir(parents=True)
-  tuned.save(path)
-  monkeypatch.setattr(trees.reading, "BUNDLED", tmp_path / "bundled")
-  monkeypatch.setattr(trees, "SIZES", {3: "chain:3"})
-  draft = json.loads(path.read_text())["draft"]
-  wanted = {"chain:3": 1.0, f"{trees.TREES}tree.json": 1.0}
-  assert trees.frontier_trees(draft) == [wanted]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests import battery, oracle, quick
+from tests import oracle, quick
 from tests.battery import (
   CHAIN,
   FIGURE_1,
@@ -24,7 +24,6 @@ from tests.battery import (
   NAMES,
   RULES,
   TREES,
-  WIDTH,
   WOR,
   V,
   aims,
@@ -58,7 +57,6 @@ from tv_jax.verifiers import (
     pytest.param(rule, name, marks=[pytest.mark.long] * (name == "eagle"))
     for rule, case in RULES.items()
     for name in case.trees
-    if not case.traced
   ],
 )
 def test_oracle_agreement(x64, rule, name):
@@ -70,23 +68,30 @@ def test_oracle_agreement(x64, rule, name):
 
 
 @pytest.mark.parametrize(
-  "rule", [name for name, case in RULES.items() if case.traced]
+  ("rule", "count"),
+  [
+    ("traversal", 4),
+    ("token_level", 4),
+    *(
+      pytest.param(rule, 25, marks=pytest.mark.long)
+      for rule in RULES
+      if RULES[rule].trees is TREES
+    ),
+  ],
 )
-def test_oracle_agreement_on_random_trees(x64, rule):
-  """And on all known trees: the tree is an argument of the program."""
-  rng, trees = random.Random(5), [*TREES.values()]
-  for _ in range(25):
+def test_oracle_agreement_on_random_trees(x64, rule, count):
+  rng, trees = random.Random(5), []
+  for _ in range(count):
     paths: list[tuple[int, ...]] = [()]
     while len(paths) < rng.randint(2, 10):
       parent = rng.choice(paths)
       rank = sum(path[:-1] == parent for path in paths if path)
-      if rank < WIDTH:
+      if rank < 4:
         paths.append((*parent, rank))
     trees.append(tree_lib.from_paths([*paths, (0,)]))
   for t in trees:
     drafts = [random_draft(rng, t, proposal) for proposal in NAMES]
     assert_oracle_agrees(rule, t, drafts)
-  assert_oracle_agrees(rule, FIGURE_1, [EXAMPLE])
 
 
 # On a chain every rejection of the root is its last.
@@ -260,9 +265,8 @@ def decide_exactly(draft, method, eta):
 # What the paper proves.
 
 
-@pytest.mark.parametrize("rule", ["traversal", "traversal, traced"])
 @pytest.mark.parametrize("proposal", NAMES)
-def test_lemma_2(x64, rule, proposal):
+def test_lemma_2(x64, proposal):
   """P(accepted at or below the l-th node of the first chain) = p_ini(l).
 
   The chain down to that node is given. The mean is over the rest of the tree,
@@ -271,7 +275,7 @@ def test_lemma_2(x64, rule, proposal):
   language = oracle.random_language(random.Random(7), 3, zeros=0.1)
   chances, drafts = all_drafts(FIGURE_1, proposal, language)
   coins = np.zeros((len(drafts), 6))
-  _, stop = run(rule, FIGURE_1, as_lanes(drafts), coins)
+  _, stop = run("traversal", FIGURE_1, as_lanes(drafts), coins)
   below = {node: FIGURE_1.ancestors[:, node] for node in (1, 3)}
   averages = {}
   for chance, draft, law in zip(chances, drafts, stop, strict=True):
@@ -335,7 +339,7 @@ def test_traversal_is_not_always_longer_on_trees(x64):
   lengths = {}
   for rule in ("traversal", "token_level"):
     coins = np.zeros((len(drafts), 4))
-    _, stop = run(f"{rule}, traced", t, as_lanes(drafts), coins)
+    _, stop = run(rule, t, as_lanes(drafts), coins)
     lengths[rule] = chances @ stop @ (t.depth + 1)
   assert round(lengths["traversal"], 5) == 2.61397
   assert lengths["token_level"] == pytest.approx(2.615, abs=1e-12)
@@ -393,15 +397,13 @@ def test_verify_accepts_rounding_and_rows_that_are_never_read():
 # What once went wrong.
 
 
-@pytest.mark.parametrize("traced", [False, True])
-def test_a_tiny_chance_is_no_fault(traced):
+def test_a_tiny_chance_is_no_fault():
   t = tree_lib.from_parents([-1, 0, 1, 1, 1, 1])
   p, q = np.full((2, 6, 8), 1 / 8, np.float32)
   p[0], q[0] = [2e-38, 1, 0, 0, 0, 0, 0, 0], np.eye(8)[0]
   tokens = np.array([0, 0, 1, 2, 3, 4], np.int32)
-  decide = jax.jit(VERIFIERS["traversal"].decide, static_argnums=1)
-  shape = battery.traced(t, 6, 4) if traced else t
-  decision = decide(shape, PROPOSALS[WOR], tokens, q, p, jnp.zeros(6))
+  decide = jax.jit(VERIFIERS["traversal"].decide, static_argnums=(0, 1))
+  decision = decide(t, PROPOSALS[WOR], tokens, q, p, jnp.zeros(6))
   assert not decision.fault
   assert abs(float(decision.residual.sum()) - 1) < 1e-5
 

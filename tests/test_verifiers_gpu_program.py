@@ -24,13 +24,12 @@ KERNELS = {
 
 @pytest.mark.parametrize(("name", "shape"), KERNELS)
 def test_few_kernels_and_no_vocabulary_sized_temporary(name, shape):
-  topology = tree.parse(shape)
-  assert isinstance(topology, tree.Tree)
-  N = len(topology)
+  shaped = tree.parse(shape)
+  N = len(shaped)
 
   def decide(tokens, q, p, eta):
     proposal = proposals.WITHOUT_REPLACEMENT
-    return VERIFIERS[name].decide(topology, proposal, tokens, q, p, eta)
+    return VERIFIERS[name].decide(shaped, proposal, tokens, q, p, eta)
 
   laws = jax.ShapeDtypeStruct((N, V), jnp.float32)
   program = gpu_program.compile_for(

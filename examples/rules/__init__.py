@@ -1,8 +1,7 @@
 """Verification rules outside the package, as a user would add them.
 
-    python -m tv_jax.certify --verifiers=examples.rules.gbv:rule
+    python -m tv_jax.certify --verifiers=examples.rules.k_seq:rule
 
-From the repository's root, every command takes them by such a name. `gbv` and
-`k_seq` are from other papers, and docs/beyond.md describes `ot_traversal`. With
-a real pair, none of them gains over the traversal.
+From the repository's root, every command takes them by such a name. `k_seq` is
+from another paper, and `first_level` is the tutorial's (docs/new-verifier.md).
 """

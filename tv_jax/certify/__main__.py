@@ -14,7 +14,7 @@ from tv_jax.certify import certificate, contracts, programs
 from tv_jax.edge import cli, names
 from tv_jax.edge.errors import UserError
 from tv_jax.proposals import PROPOSALS, Proposal
-from tv_jax.tree import Adaptive, Tree
+from tv_jax.tree import Tree
 from tv_jax.verifiers import DEFAULT, VERIFIERS, Verifier
 
 _NAMED = "package.module:name, or several with commas or spaces between"
@@ -95,7 +95,7 @@ class Entry(NamedTuple):
   names: tuple[str, str, str]
   rule: Verifier
   proposal: Proposal
-  tree: Tree | Adaptive
+  tree: Tree
   settings: certify.Settings
 
 
@@ -244,7 +244,7 @@ def _plan(settings: certify.Settings) -> tuple[list[Entry], list[Proposal]]:
       reasons[texts[0]] = reason
       continue
     try:
-      certificate.check_size(entry.proposal, entry.tree, entry.settings)
+      certificate.check_size(entry.tree, entry.settings)
     except ValueError as error:
       raise UserError(f"{texts[0]} on {texts[2]}: {error}") from error
     entries.append(entry)

@@ -15,7 +15,7 @@ from tv_jax.certify.worlds import World
 from tv_jax.edge.errors import UserError
 from tv_jax.engine import contract
 from tv_jax.proposals import PROPOSALS, Proposal
-from tv_jax.tree import NO_CHILD, ROOT, Adaptive, Tree
+from tv_jax.tree import NO_CHILD, ROOT, Tree
 from tv_jax.verifiers import Decide, Verifier, misfit, resolve
 
 # The default trees, and the number of tokens on each.
@@ -34,9 +34,7 @@ BUDGET = 300_000
 _FEW, _MANY = 100, 700
 
 
-def enumerable(
-  tree: Tree | Adaptive, proposal: Proposal, settings: Settings
-) -> bool:
+def enumerable(tree: Tree, proposal: Proposal, settings: Settings) -> bool:
   """Returns whether a world has few enough drafts and patterns of coins."""
   V = settings.tokens(tree)
   contexts = worlds.num_contexts(V, tree.max_depth)
@@ -46,23 +44,16 @@ def enumerable(
   return drafts.count_outcomes(tree, proposal, V) * decisions <= BUDGET
 
 
-def check_size(
-  proposal: Proposal, tree: Tree | Adaptive, settings: Settings
-) -> None:
-  """Refuses too few tokens, and an adaptive tree too large to enumerate."""
+def check_size(tree: Tree, settings: Settings) -> None:
+  """Refuses a tree that is too deep to certify."""
   if worlds.num_contexts(settings.tokens(tree), tree.max_depth + 1) >= 2**63:
     raise UserError(f"{tree!r} is too deep to certify: give a smaller tree")
-  if isinstance(tree, Adaptive) and not enumerable(tree, proposal, settings):
-    raise UserError(
-      f"{tree!r} is too large to enumerate: certify a smaller one, such as"
-      " adaptive:2,2,2"
-    )
 
 
 def check(
   verifier: Verifier | Decide | str,
   proposal: Proposal | str,
-  tree: Tree | Adaptive | str,
+  tree: Tree | str,
   settings: Settings = _SETTINGS,
   *,
   proposal_check: ProposalCheck | None = None,
@@ -73,7 +64,7 @@ def check(
     verifier: A name, module:name, a `Verifier` or a `decide`.
     proposal: A name, module:name or a `Proposal`. A proposal that is not built
       in is certified first. The rule is not run if the proposal is wrong.
-    tree: A `Tree` or `Adaptive`, or a text that `tree.parse` reads.
+    tree: A `Tree`, or a text that `tree.parse` reads.
     settings: How much to check.
     proposal_check: The result for the proposal, if it was certified before.
   """
@@ -81,7 +72,7 @@ def check(
   rule = resolve(verifier)
   if reason := misfit(rule, tree, proposal):
     raise UserError(reason)
-  check_size(proposal, tree, settings)
+  check_size(tree, settings)
   if proposal_check is None and proposal not in PROPOSALS.values():
     widths = tuple(sorted(tree.family_sizes))
     proposal_check = check_proposal(proposal, settings, widths)
@@ -132,15 +123,13 @@ def smallest_failure(
   return known
 
 
-def _parts(tree: Tree | Adaptive, offered: np.ndarray) -> list[Tree]:
+def _parts(tree: Tree, offered: np.ndarray) -> list[Tree]:
   """Returns parts of a failing tree, the smallest first.
 
   A part has the path to an offered node, the elder siblings of nodes on the
   path, and none, one or all of the node's children. The last part has all
   offered nodes.
   """
-  if isinstance(tree, Adaptive):
-    return [tree_lib.from_parents([-1, 0, 0, 1])]
   nodes = [ROOT, *np.flatnonzero(offered).tolist()]
   sets = {_paths(tree, nodes)}
   for node in nodes:
@@ -214,9 +203,6 @@ def _enumerate(run, proposal, tree, settings) -> Check:
     for world, found in zip(made, outcomes, strict=True)
     if found.faults or not found.distance <= allowed
   ]
-  if not failures and all(found.idle for found in outcomes):
-    fault = "the tree's policy drafts nothing, whatever the laws"
-    return _without_law(tree, settings, [fault], "exact")
   faults = _distinct(itertools.chain(*(x.faults for x in failures)))
   if not all(found.believed for found in outcomes):
     # The thresholds are wrong, and so is the distribution computed from them.

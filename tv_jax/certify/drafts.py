@@ -1,22 +1,18 @@
 """Every draft that a proposal can make in a small world, and its probability.
 
-Axes: O outcomes of drafting, N nodes (slots of an adaptive tree), V vocabulary.
+Axes: O outcomes of drafting, N nodes, V vocabulary.
 """
 
 import functools
-import itertools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
-from tv_jax.certify import compiling
 from tv_jax.certify.worlds import World, below
-from tv_jax.drafting import adaptive
 from tv_jax.proposals import INVALID, Proposal
-from tv_jax.tree import NO_PARENT, ROOT, Adaptive, Topology, Tree
+from tv_jax.tree import ROOT, Tree
 
 _WAYS = 100_000  # maximum number of ways to draw siblings
 
@@ -27,8 +23,6 @@ class Drafts(NamedTuple):
   tokens: np.ndarray  # [O, N] int32
   context: np.ndarray  # [O, N] context of each node; the root's where INVALID
   chance: np.ndarray  # [O]
-  topology: Topology | None = None  # [O, ..]; None: all drafts share a tree
-  fault: np.ndarray | None = None  # [O] whether the policy gave a NaN
 
 
 class Siblings(NamedTuple):
@@ -73,10 +67,8 @@ def siblings_of(
   return siblings(lambda drawn: proposal.following(q, drawn, k), k, most)
 
 
-def count_outcomes(tree: Tree | Adaptive, proposal: Proposal, V: int) -> float:
+def count_outcomes(tree: Tree, proposal: Proposal, V: int) -> float:
   """Returns an upper bound on the number of drafts; infinity if too many."""
-  if isinstance(tree, Adaptive):
-    return V ** (len(tree) - 1)
   uniform = np.full(V, 1 / V)
 
   @functools.cache
@@ -88,15 +80,12 @@ def count_outcomes(tree: Tree | Adaptive, proposal: Proposal, V: int) -> float:
 
 
 def enumerate_drafts(
-  tree: Tree | Adaptive,
+  tree: Tree,
   proposal: Proposal,
   q: np.ndarray,
   most: float = math.inf,
 ) -> Drafts | None:
   """Returns all outcomes of drafting; None if there are more than `most`.
-
-  An adaptive tree is shaped by the engine's functions, level by level. The
-  draws of each level are enumerated.
 
   Args:
     tree: The tree.
@@ -105,37 +94,17 @@ def enumerate_drafts(
     most: Maximum number of outcomes.
   """
   ways = functools.cache(lambda row, k: siblings_of(proposal, q[row], k, most))
-  shape = tree if isinstance(tree, Adaptive) else None
-  parent = tree.parent if isinstance(tree, Tree) else [NO_PARENT] * len(tree)
-  grown = {
-    "tokens": np.full((1, len(tree)), INVALID, np.int32),
-    "context": np.zeros((1, len(tree)), int),
-    "parent": np.array([parent], np.int32),
-    "score": np.zeros((1, len(tree)), q.dtype),
-    "chance": np.ones(1),
-    "fault": np.zeros(1, bool),
-  }
-  grown["score"][:, ROOT] = 1
-  for depth, (above, level) in enumerate(itertools.pairwise(tree.levels), 1):
-    over, below_it = (slice(x.start, x.stop) for x in (above, level))
-    if shape:
-      row = grown["context"][:, over] % len(q)
-      seen = q[row], grown["score"][:, over]
-      chosen = compiling.in_pieces(_chooser(shape, depth), None, *seen)
-      grown["fault"] |= chosen.fault
-      place = chosen.above + above.start
-      grown["parent"][:, below_it] = np.where(chosen.exists, place, NO_PARENT)
-      grown["score"][:, below_it] = chosen.score
-    for node in above:
-      grown = _with_children(grown, node, below_it, ways, q)
-      if grown is None or len(grown["chance"]) > most:
-        return None
-  grown["tokens"][:, ROOT] = 0
-  drafts = Drafts(grown["tokens"], grown["context"], grown["chance"])
-  if not shape:
-    return drafts
-  topology = compiling.in_pieces(topologies(shape), None, grown["parent"])
-  return drafts._replace(topology=topology, fault=grown["fault"])
+  drafts = Drafts(
+    tokens=np.full((1, len(tree)), INVALID, np.int32),
+    context=np.zeros((1, len(tree)), int),
+    chance=np.ones(1),
+  )
+  drafts.tokens[:, ROOT] = 0
+  for node in tree.inner.tolist():
+    drafts = _with_children(drafts, node, tree, ways, q)
+    if drafts is None or len(drafts.chance) > most:
+      return None
+  return drafts
 
 
 def thin(
@@ -207,47 +176,27 @@ def _normal(rows):
   return rows / rows.sum(axis=1, keepdims=True)
 
 
-@functools.cache
-def _chooser(shape, depth):
-  choose = functools.partial(adaptive.choose, shape, depth)
-  return compiling.jit(jax.vmap(choose))
-
-
-@functools.cache
-def topologies(shape: Adaptive) -> Callable[[np.ndarray], Topology]:
-  """Makes a function from parents [O, N] to topologies."""
-  return compiling.jit(jax.vmap(functools.partial(adaptive.topology, shape)))
-
-
 def _with_children(
-  grown: dict, node: int, level: slice, ways, q
-) -> dict | None:
-  """Extends all outcomes by each way to draw a node's children, if few do."""
-  V = q.shape[1]
-  children = grown["parent"][:, level] == node
-  dead = (grown["tokens"][:, node] == INVALID) & (node != ROOT)
-  count = np.where(dead, 0, children.sum(axis=1))
-  if not count.any():
-    return grown
-  first = children.argmax(axis=1) + level.start
-  kinds = np.stack([grown["context"][:, node], count], axis=1)
-  parts = [{name: array[count == 0] for name, array in grown.items()}]
-  for context, k in np.unique(kinds[count > 0], axis=0):
-    chosen = np.flatnonzero((kinds == (context, k)).all(axis=1))
-    found = ways(int(context) % len(q), int(k))
+  drafts: Drafts, node: int, tree: Tree, ways, q
+) -> Drafts | None:
+  """Extends all drafts by each way to draw a node's children, if few do."""
+  V, k = q.shape[1], int(tree.num_children[node])
+  children = tree.children[node][:k]
+  dead = (drafts.tokens[:, node] == INVALID) & (node != ROOT)
+  contexts = np.where(dead, -1, drafts.context[:, node])
+  parts = [Drafts(*(array[dead] for array in drafts))]
+  for context in np.unique(contexts[~dead]).tolist():
+    chosen = np.flatnonzero(contexts == context)
+    found = ways(context % len(q), k)
     if found is None:
       return None
     drawn, chances = found
-    row = np.repeat(chosen, len(drawn))
-    part = {name: array[row] for name, array in grown.items()}
-    places = np.arange(len(row))[:, None], first[row][:, None] + np.arange(k)
+    part = Drafts(*(np.repeat(x[chosen], len(drawn), axis=0) for x in drafts))
     drawn = np.tile(drawn, (len(chosen), 1))
-    none = drawn == INVALID
-    part["tokens"][places] = drawn
-    part["context"][places] = np.where(none, 0, below(context, drawn, V))
-    part["score"][places] = np.where(none, 0, part["score"][places])
-    part["chance"] *= np.tile(chances, len(chosen))
+    part.tokens[:, children] = drawn
+    part.context[:, children] = np.where(
+      drawn == INVALID, 0, below(context, drawn, V)
+    )
+    part.chance[:] *= np.tile(chances, len(chosen))
     parts.append(part)
-  return {
-    name: np.concatenate([part[name] for part in parts]) for name in grown
-  }
+  return Drafts(*map(np.concatenate, zip(*parts, strict=True)))

@@ -9,7 +9,7 @@ import numpy as np
 from tv_jax.certify import words, worlds
 from tv_jax.certify.outcome import Outcome
 from tv_jax.certify.worlds import World
-from tv_jax.tree import Adaptive, Tree
+from tv_jax.tree import Tree
 
 
 class Settings(NamedTuple):
@@ -27,7 +27,7 @@ class Settings(NamedTuple):
   dtype: type = np.float64
   seed: int = 0
 
-  def tokens(self, tree: Tree | Adaptive) -> int:
+  def tokens(self, tree: Tree) -> int:
     """Returns V."""
     return worlds.tokens_for(tree.max_children, self.vocabulary)
 
@@ -44,7 +44,7 @@ class Failure(NamedTuple):
     outcome: The rule's output in this world.
   """
 
-  tree: Tree | Adaptive
+  tree: Tree
   faults: tuple[str, ...] = ()
   law_broken: bool | None = None
   proposal_wrong: bool = False
@@ -74,9 +74,7 @@ class Failure(NamedTuple):
   def __repr__(self) -> str:
     """Shows the tree, the world, all faults, and the worst prefix."""
     tree, world, outcome = self.tree, self.world, self.outcome
-    where = repr(tree)
-    if isinstance(tree, Tree):
-      where = f"tree {list(tree.parents)} (parents)"
+    where = f"tree {list(tree.parents)} (parents)"
     faults = [f"  fault: {fault}" for fault in self.faults]
     if not (world and outcome):
       return "\n".join([where, *faults])

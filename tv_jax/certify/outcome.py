@@ -22,7 +22,7 @@ random. Neither may change the decision.
 
 import itertools
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -31,8 +31,8 @@ from tv_jax.certify import compiling, worlds
 from tv_jax.certify import drafts as drafts_lib
 from tv_jax.certify.worlds import World
 from tv_jax.proposals import INVALID, Proposal
-from tv_jax.tree import ROOT, Adaptive, Tree
-from tv_jax.verifiers import NOT_OFFERED, Shape, Verifier
+from tv_jax.tree import ROOT, Tree
+from tv_jax.verifiers import NOT_OFFERED, Verifier
 
 _BATCH = 1 << 14  # decisions in a compiled call
 _SMALL = 6  # largest number of nodes for which all patterns are tried
@@ -51,7 +51,6 @@ class Outcome(NamedTuple):
     length: Expected tokens of a cycle.
     faults: Breaches of the contract, in words.
     nodes: [N] whether a node was offered with a threshold above 0.
-    idle: Whether an adaptive tree's policy drafted nothing.
     believed: Whether the thresholds in `accept` decide, as `law` assumes.
     complete: Whether the patterns that were tried reach all outcomes.
   """
@@ -62,7 +61,6 @@ class Outcome(NamedTuple):
   length: float
   faults: tuple[str, ...]
   nodes: np.ndarray
-  idle: bool = False
   believed: bool = True
   complete: bool = True
 
@@ -85,31 +83,30 @@ class Decided(NamedTuple):
   closed: np.ndarray  # [O, E]
 
 
-def count_patterns(tree: Tree | Adaptive) -> int:
+def count_patterns(tree: Tree) -> int:
   """Returns how many patterns of coins are tried on a tree."""
   return 2 ** (len(tree) - 1) if _all_patterns(tree) else len(tree)
 
 
-def _patterns(tree: Tree | Adaptive, dtype: type) -> np.ndarray:
+def _patterns(tree: Tree, dtype: type) -> np.ndarray:
   """Returns the patterns of coins [E, N] that are tried on a tree."""
   high = np.nextafter(dtype(1), dtype(0))
   if _all_patterns(tree):
     every = itertools.product((0, high), repeat=len(tree) - 1)
     return np.array([(high, *rest) for rest in every], dtype)
-  assert isinstance(tree, Tree)  # trees that take shape have few nodes
   patterns = np.where(tree.ancestors, 0, high)
   patterns[:, ROOT] = high
   return patterns.astype(dtype)
 
 
 def _all_patterns(tree):
-  return isinstance(tree, Adaptive) or len(tree) <= _SMALL
+  return len(tree) <= _SMALL
 
 
 def compile_rule(
   verifier: Verifier,
   proposal: Proposal,
-  tree: Tree | Adaptive,
+  tree: Tree,
   dtype: type,
   V: int,
 ) -> Callable[[World], Outcome]:
@@ -119,8 +116,8 @@ def compile_rule(
   count = count if _all_patterns(tree) else min(count, _FEW)
   chunk = max(1, int(min(count, _BATCH // len(patterns))))
 
-  def decide(topology, tokens, q, p, eta):
-    draft = cast(Shape, topology or tree), proposal, tokens, q, p
+  def decide(tokens, q, p, eta):
+    draft = tree, proposal, tokens, q, p
     decision = jax.vmap(lambda coins: verifier.decide(*draft, coins))(eta)
     stop = verifier.stop_law(*draft) if verifier.offers else None
     return *(getattr(decision, x) for x in Decided._fields[:4]), stop
@@ -133,8 +130,8 @@ def compile_rule(
     assert drafts is not None
     coins = np.broadcast_to(patterns, (len(drafts.tokens), *patterns.shape))
 
-    def on_drafts(topology, tokens, rows, eta):
-      draft = topology, tokens, q[rows], p[rows]
+    def on_drafts(tokens, rows, eta):
+      draft = tokens, q[rows], p[rows]
 
       def at(eta):
         return jax.tree.map(np.asarray, compiled(*draft, eta))
@@ -149,7 +146,7 @@ def compile_rule(
         closed=_same(first[:4], side[:4]),
       )
 
-    every = drafts.topology, drafts.tokens, drafts.context % len(p), coins
+    every = drafts.tokens, drafts.context % len(p), coins
     decided = compiling.in_pieces(on_drafts, chunk, *every)
     return _judge(tree, drafts, decided, patterns == 0, p.astype(float))
 
@@ -246,7 +243,6 @@ def _judge(tree, drafts, decided, low, p) -> Outcome:
     "a node that could not be drawn (INVALID) is accepted": live & invalid,
     "residual is no law": live & ~is_law,
     "fault is raised on sound laws": live & decided.fault,
-    "the tree's policy gives a NaN": drafts.fault,
     f"stop_law differs from the decisions by {gap:.1e}": (
       gap > tolerance(decided.accept.dtype)
     ),
@@ -258,7 +254,6 @@ def _judge(tree, drafts, decided, low, p) -> Outcome:
     length=float((drafts.chance @ nodes) @ (tree.depth + 1.0)),
     faults=tuple(fault for fault, wrong in faults.items() if np.any(wrong)),
     nodes=(offered & (accept > 0) & live[..., None]).any(axis=(0, 1)),
-    idle=drafts.topology is not None and (drafts.tokens[:, 1:] < 0).all(),
     believed=not any(map(np.any, lies.values())),
     complete=every_pattern or not off,
   )

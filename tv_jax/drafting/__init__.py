@@ -1,6 +1,5 @@
 """Drafting: the kinds of draft models, and how they draft trees."""
 
-from tv_jax.drafting.adaptive import by_confidence
 from tv_jax.drafting.drafter import Committed, Drafter
 from tv_jax.drafting.growers import Drafted, Growing, grow, to_all_nodes
 from tv_jax.drafting.kinds import KINDS, Independent
@@ -12,7 +11,6 @@ __all__ = [
   "Drafter",
   "Growing",
   "Independent",
-  "by_confidence",
   "grow",
   "to_all_nodes",
 ]

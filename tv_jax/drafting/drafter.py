@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from tv_jax import models
 from tv_jax.models import Cache, Model, sharding
-from tv_jax.tree import Adaptive, Tree
+from tv_jax.tree import Tree
 
 
 class Committed(NamedTuple):
@@ -145,7 +145,7 @@ class Drafter:
   def commit(
     self,
     cache: Cache,  # i-th node with children is in slot root + i
-    tree: Tree | Adaptive,
+    tree: Tree,
     root: jax.Array,  # [B] slot of the root
     path: jax.Array,  # [B, D + 1] accepted nodes, from the root down
     gain: jax.Array,  # [B] number of accepted nodes, root included

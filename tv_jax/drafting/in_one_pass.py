@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from tv_jax.drafting.drafter import Committed, Drafter, last_committed
 from tv_jax.models import Cache, dspark, mask
-from tv_jax.tree import Adaptive, Tree
+from tv_jax.tree import Tree
 
 
 @jax.tree_util.register_dataclass
@@ -100,9 +100,7 @@ class InOnePass(Drafter):
     known = dspark.block_of(self.module.config).confidence
     return features[..., -1] if known else None
 
-  def commit(
-    self, cache: Cache, tree: Tree | Adaptive, root, path, gain
-  ) -> Cache:
+  def commit(self, cache: Cache, tree: Tree, root, path, gain) -> Cache:
     """Keeps the rows of tokens that the target has processed."""
     del tree, path, gain
     return dataclasses.replace(cache, length=root)

@@ -14,7 +14,7 @@ import numpy as np
 from tv_jax.drafting.drafter import Committed, Drafter, take_at
 from tv_jax.drafting.in_one_pass import InOnePass
 from tv_jax.models import Cache, causal_pass, compact
-from tv_jax.tree import Adaptive, Tree
+from tv_jax.tree import Tree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,9 +53,7 @@ class Independent(Drafter):
     del features
     return self.module.apply({"params": params}, tokens, positions, seen, cache)
 
-  def commit(
-    self, cache: Cache, tree: Tree | Adaptive, root, path, gain
-  ) -> Cache:
+  def commit(self, cache: Cache, tree: Tree, root, path, gain) -> Cache:
     """Keeps the accepted path without its last node."""
     kept = jnp.maximum(gain - 1, 0)
     if tree.is_chain:  # the accepted nodes are in place already
@@ -103,7 +101,7 @@ KINDS: dict[str, type[Drafter]] = {
 
 
 @functools.lru_cache(maxsize=256)
-def place_of(tree: Tree | Adaptive) -> np.ndarray:
+def place_of(tree: Tree) -> np.ndarray:
   """Returns [N], each node's index in `tree.inner`; 0 for a leaf."""
   place = np.zeros(len(tree), np.int32)
   place[tree.inner] = np.arange(len(tree.inner))

@@ -15,7 +15,7 @@ from tv_jax.edge.reading import brief
 from tv_jax.engine import contract
 from tv_jax.engine.pair import Pair
 from tv_jax.proposals import Proposal
-from tv_jax.tree import Adaptive, Tree
+from tv_jax.tree import Tree
 from tv_jax.verifiers import Decide, Verifier
 
 # A rule by name, as an object, or as its function.
@@ -49,7 +49,7 @@ class DecodeConfig:
 
   target: Any
   drafter: Drafter | None = None
-  tree: Tree | Adaptive | None = None
+  tree: Tree | None = None
   proposal: Proposal | None = None
   verifier: Verifier | None = None
   rules: tuple[Verifier, ...] = ()
@@ -122,7 +122,7 @@ class DecodeConfig:
 def decode_config(
   pair: Pair,
   *,
-  tree: Tree | Adaptive | str = "eagle",
+  tree: Tree | str = "eagle",
   verifier: Rule | None = "traversal",
   proposal: Proposal | str = "without_replacement",
   temperature: float = 1.0,

@@ -8,16 +8,15 @@ import functools
 import jax
 import numpy as np
 
-from tv_jax.drafting import adaptive
 from tv_jax.edge.errors import UserError
 from tv_jax.proposals import PROPOSALS, Proposal
-from tv_jax.tree import Adaptive, Tree
+from tv_jax.tree import Tree
 from tv_jax.verifiers import VERIFIERS, Decision, Verifier
 
 
 @functools.lru_cache(maxsize=256)
 def check(
-  rule: Verifier, proposal: Proposal, tree: Tree | Adaptive, V: int, dtype="f4"
+  rule: Verifier, proposal: Proposal, tree: Tree, V: int, dtype="f4"
 ) -> None:
   """Raises ValueError if a rule or `draw` of a user returns wrong shapes."""
   own_proposal = proposal not in PROPOSALS.values()
@@ -32,16 +31,12 @@ def check(
 
 
 def rule_faults(
-  rule: Verifier, proposal: Proposal, tree: Tree | Adaptive, dtype, V: int
+  rule: Verifier, proposal: Proposal, tree: Tree, dtype, V: int
 ) -> list[str]:
   """Describes wrong shapes and dtypes in the results of a rule."""
 
-  def decide(tokens, *draft):
-    shape = tree
-    if isinstance(shape, Adaptive):
-      # Any int32 [N] can stand for the parents, since only shapes matter.
-      shape = adaptive.topology(shape, tokens)
-    return rule.decide(shape, proposal, tokens, *draft)
+  def decide(*draft):
+    return rule.decide(tree, proposal, *draft)
 
   N, array = len(tree), jax.ShapeDtypeStruct
   laws, eta = array((N, V), dtype), array((N,), dtype)

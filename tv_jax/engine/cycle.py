@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ from tv_jax.engine.state import (
 )
 from tv_jax.models import Cache, causal_pass, compact, mask
 from tv_jax.proposals import INVALID
-from tv_jax.verifiers import Shape, decide_checked, draw_bonus, toss
+from tv_jax.verifiers import decide_checked, draw_bonus, toss
 
 # Maximum number of prompt tokens processed in one step. On a CPU four steps of
 # 64 tokens take little longer than one of 256, and a short prompt needs one.
@@ -161,7 +161,6 @@ def draft(config: DecodeConfig, params: Params, state: State) -> Drafted:
     return Drafted(
       tokens=root,
       laws=jnp.zeros((len(root), 0, 0)),
-      topology=None,
       root=state.length - 1,
       cache=None,
       fault=jnp.zeros_like(state.done),
@@ -176,7 +175,6 @@ def draft(config: DecodeConfig, params: Params, state: State) -> Drafted:
     proposal=config.proposal,
     law=_law(config, params.draft_temperature),
     keys=_keys(state)[:, 0],
-    active=~state.done,
   )
   return drafting.grow(
     growing, config.tree, state.committed, state.length, state.caches.draft
@@ -191,8 +189,7 @@ def score(
   depth, ancestors = jnp.zeros(1, jnp.int32), jnp.ones((1, 1), bool)
   if config.tree:
     depth = jnp.asarray(config.tree.depth)
-    shape = cast(Shape, draft.topology or config.tree)
-    ancestors = jnp.asarray(shape.ancestors)
+    ancestors = jnp.asarray(config.tree.ancestors)
   logits, features, cache = config.target.apply(
     {"params": params.target},
     draft.tokens,
@@ -223,14 +220,11 @@ def verify(
   def verify_row(*row):
     return _verify_row(config, params.rule, *row)
 
-  return jax.vmap(verify_row)(
-    keys, draft.topology, draft.tokens, draft.laws, laws, draft.fault
-  )
+  return jax.vmap(verify_row)(keys, draft.tokens, draft.laws, laws, draft.fault)
 
 
-def _verify_row(config, choice, key, topology, tokens, q, p, fault) -> Verified:
+def _verify_row(config, choice, key, tokens, q, p, fault) -> Verified:
   """`verify` for one row: tokens [N], q [M, V], p [N, V]."""
-  tree = cast(Shape, topology or config.tree)
   # A softmax with a NaN is NaN everywhere, so one entry of each row is tested.
   # A NaN after an INVALID node is not a fault, since rules ignore this node.
   undefined = jnp.isnan(q[:, 0]) & (tokens[config.tree.inner] != INVALID)
@@ -240,7 +234,7 @@ def _verify_row(config, choice, key, topology, tokens, q, p, fault) -> Verified:
     # change last digits from program to program.
     tokens, q, p = jax.lax.optimization_barrier((tokens, q, p))
   q = drafting.to_all_nodes(config.tree, q)
-  draft = tree, config.proposal, tokens, q, p
+  draft = config.tree, config.proposal, tokens, q, p
   eta = toss(key, config.nodes, p.dtype)
   offers = {rule: rule.offers(*draft) for rule in config.panel if rule.offers}
 
@@ -276,7 +270,7 @@ def commit(
   node, active, draft_cache = verified.node, ~state.done, draft.cache
   tree = config.tree
   if config.drafter and tree:
-    path = _paths(tree, draft.topology, node)
+    path = jnp.asarray(tree.paths)[node]
     gain = jnp.where(active, jnp.asarray(tree.depth)[node] + 1, 0)
     assert draft_cache is not None
     draft_cache = config.drafter.commit(
@@ -305,13 +299,6 @@ def commit(
     caches=Caches(target=target, draft=draft_cache),
     records=records,
   )
-
-
-def _paths(tree, topology, node):
-  """Returns [B, D + 1], the nodes from the root to each row's accepted node."""
-  if topology is None:
-    return jnp.asarray(tree.paths)[node]
-  return jnp.take_along_axis(topology.paths, node[:, None, None], axis=1)[:, 0]
 
 
 def _law(config, temperature):

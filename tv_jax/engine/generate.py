@@ -23,7 +23,7 @@ from tv_jax.engine.results import FAULT, Generation, stop_after
 from tv_jax.engine.state import continuation
 from tv_jax.models import templates
 from tv_jax.proposals import Proposal
-from tv_jax.tree import Adaptive, Tree
+from tv_jax.tree import Tree
 
 # A list of messages, each {"role": .., "content": ..}.
 Conversation = Sequence[Mapping[str, str]]
@@ -35,7 +35,7 @@ def generate(
   pair: Pair,
   prompts: Prompts,
   *,
-  tree: Tree | Adaptive | str = "eagle",
+  tree: Tree | str = "eagle",
   verifier: Rule | None = "traversal",
   proposal: Proposal | str = "without_replacement",
   temperature: float = 1.0,
@@ -159,7 +159,7 @@ def stream(
   pair: Pair,
   prompt: str | Sequence[int] | Conversation,
   *,
-  tree: Tree | Adaptive | str = "eagle",
+  tree: Tree | str = "eagle",
   verifier: Rule | None = "traversal",
   proposal: Proposal | str = "without_replacement",
   temperature: float = 1.0,

@@ -14,12 +14,11 @@ import numpy as np
 from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.state import Trace
-from tv_jax.tree import Adaptive, Tree
+from tv_jax.tree import Tree
 
 # Explains a fault in messages.
 FAULT = (
-  "logits or a confidence were NaN, or the rule returned an invalid decision,"
-  " or the policy that shapes the tree returned a NaN"
+  "logits or a confidence were NaN, or the rule returned an invalid decision"
 )
 
 
@@ -84,8 +83,7 @@ class Generation:
     accepted: [cycles] Tokens gained in each cycle, bonus token included, before
       any cut at an end token or the limit.
     drafted: [cycles] Number of nodes drafted in each cycle, without the root.
-      Adaptive trees, exhausted distributions and `draft_stop` give fewer than
-      the maximum.
+      Exhausted distributions and `draft_stop` give fewer than the maximum.
     expected: For each verifier of the panel, by name, a list of [cycles]: its
       expected length of each cycle, given the draft.
     stops: [N] Number of cycles in which each node was the accepted one.
@@ -118,8 +116,8 @@ class Generation:
     return [cut(str(text), self.config.stop) for text in texts]
 
   @property
-  def tree(self) -> Tree | Adaptive | None:
-    """The static tree, or the places and policy of adaptive trees."""
+  def tree(self) -> Tree | None:
+    """The tree; None in plain decoding."""
     return self.config.tree
 
   @property

@@ -18,7 +18,6 @@ from tv_jax.drafting import Committed
 from tv_jax.engine.config import DecodeConfig
 from tv_jax.models import Cache
 from tv_jax.proposals import INVALID
-from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import family
 
 
@@ -70,7 +69,6 @@ class Trace(NamedTuple):
   node: jax.Array  # [] int32 the accepted node
   accept: jax.Array  # [N] the thresholds: `Decision.accept`
   panel: dict[str, Judged]  # by verifier name
-  parent: jax.Array | None  # [N] int32; None for a static tree
 
 
 class Verified(NamedTuple):
@@ -156,7 +154,6 @@ def empty_state(
       node=node,
       accept=law,
       panel={rule.name: Judged(law, node, law) for rule in config.panel},
-      parent=tokens if isinstance(config.tree, Adaptive) else None,
     )
   return State(
     length=zeros(),
@@ -255,7 +252,6 @@ def trace_tree(draft, coins, stop, decision, panel) -> Trace:
       name: Judged(stop[name], other.node, other.accept)
       for name, other in panel.items()
     },
-    parent=None if isinstance(tree, Tree) else tree.parent,
   )
 
 

@@ -26,7 +26,7 @@ from tv_jax.runs import store
 from tv_jax.runs.questions import Question, is_right
 from tv_jax.runs.records import Answer, Key, Method
 from tv_jax.runs.settings import Run, decoding
-from tv_jax.tree import Tree, drop_empty_places
+from tv_jax.tree import Tree
 from tv_jax.verifiers import DOWN, NOT_OFFERED, UP, Verifier
 
 
@@ -191,36 +191,31 @@ def explorer_trees(
   for i, node in enumerate(trace.node.tolist()):
     end += int(config.tree.depth[node]) + 1
     seen = jax.tree.map(lambda array, i=i: array[i], trace)
-    if isinstance(config.tree, Tree):
-      parents, places = config.tree.parents, np.arange(config.nodes)
-    else:  # without the empty places
-      parents, places = drop_empty_places(seen.parent)
-    node_tokens = seen.tokens[places].tolist()
+    node_tokens = seen.tokens.tolist()
     # The root was not drawn in this cycle.
     missing = np.array([True, *(token == INVALID for token in node_tokens[1:])])
     laws = {
-      name: _numbers(np.where(missing, np.nan, getattr(seen, name)[places]))
+      name: _numbers(np.where(missing, np.nan, getattr(seen, name)))
       for name in ("p", "q", "drawn")
     }
     cycles.append(
       {
         "cycle": i,
-        "parents": [*parents],
+        "parents": [*config.tree.parents],
         "pieces": [None if t == INVALID else piece(t) for t in node_tokens],
         **laws,
-        "coins": _numbers(seen.coins[places]),
+        "coins": _numbers(seen.coins),
         "stop": {
-          name: _numbers(judged.stop[places])
-          for name, judged in seen.panel.items()
+          name: _numbers(judged.stop) for name, judged in seen.panel.items()
         },
         "direction": {
           rule.name: DOWN if rule.walk == DOWN else UP for rule in config.panel
         },
         "walks": {
-          rule.name: offered(rule, parents, places, seen.panel[rule.name])
+          rule.name: offered(rule, config.tree, seen.panel[rule.name])
           for rule in config.panel
         },
-        "node": int(np.searchsorted(places, node)),
+        "node": node,
         # An end token or the limit may have cut the bonus token off.
         "bonus": piece(tokens[end - 1]) if end <= len(tokens) else None,
       }
@@ -228,16 +223,15 @@ def explorer_trees(
   return cycles
 
 
-def offered(rule: Verifier, parents, places, judged: Judged) -> dict:
+def offered(rule: Verifier, tree: Tree, judged: Judged) -> dict:
   """Returns the nodes that a rule offered, in order, and their thresholds."""
-  order = np.arange(len(parents))
-  if rule.walk != DOWN and len(parents) > 1:
-    tree = Tree(tuple(parents))
+  order = np.arange(len(tree))
+  if rule.walk != DOWN:
     order = tree.postorder if isinstance(rule.walk, str) else rule.walk(tree)
-  accept = judged.accept[places]
+  accept = judged.accept
   nodes = [int(v) for v in order if accept[v] != NOT_OFFERED]
   return {
-    "node": int(np.searchsorted(places, judged.node)),
+    "node": int(judged.node),
     "steps": [*map(list, zip(nodes, _numbers(accept[nodes]), strict=True))],
   }
 

@@ -18,7 +18,7 @@ from tv_jax.models import templates
 from tv_jax.models.config import DTYPES
 from tv_jax.proposals import Proposal
 from tv_jax.runs.records import AXES, DRAFTED_AXES, NONE, PLAIN, Method
-from tv_jax.tree import Adaptive, Tree
+from tv_jax.tree import Tree
 from tv_jax.verifiers import Verifier
 
 # Values that nothing else checks before the models are loaded.
@@ -194,7 +194,7 @@ class Run:
 class Named(NamedTuple):
   """The objects that the names of a config stand for."""
 
-  trees: dict[str, Tree | Adaptive]
+  trees: dict[str, Tree]
   rules: dict[str, Verifier]  # verifiers and the baseline
   proposals: dict[str, Proposal]
 

@@ -21,7 +21,6 @@ from tv_jax.edge.reading import path_of
 from tv_jax.models import gguf, native, storage
 from tv_jax.runs.questions import Question
 from tv_jax.runs.settings import Run
-from tv_jax.tree import Tree
 
 # A larger file is sampled: its beginning, where a GGUF file has its tokenizer,
 # and evenly spread pieces.
@@ -43,12 +42,7 @@ def hashes(
   """
   named, result = settings.named, {"questions": of_questions(questions)}
   for name, tree in named.trees.items():
-    if isinstance(tree, Tree):
-      shape = tree.parents
-    else:
-      policy = names.source_hash(tree.policy, name)
-      shape = (*tree.widths, tree.most, policy)
-    result[f"trees/{name}"] = _of_value(shape)
+    result[f"trees/{name}"] = _of_value(tree.parents)
   for group, things in (("rules", named.rules), ("proposals", named.proposals)):
     for name, thing in things.items():
       if digest := names.source_hash(thing, name):  # "" for a built-in

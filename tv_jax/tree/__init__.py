@@ -1,6 +1,5 @@
-"""Draft trees: static trees, and trees that take shape while drafted."""
+"""Draft trees, known when a program is compiled."""
 
-from tv_jax.tree.adaptive import Adaptive, drop_empty_places
 from tv_jax.tree.naming import parse, resolve
 from tv_jax.tree.shapes import (
   EAGLE_SPARSE,
@@ -15,7 +14,6 @@ from tv_jax.tree.static import (
   NO_CHILD,
   NO_PARENT,
   ROOT,
-  Topology,
   Tree,
   check_size,
 )
@@ -25,13 +23,10 @@ __all__ = [
   "NO_CHILD",
   "NO_PARENT",
   "ROOT",
-  "Adaptive",
-  "Topology",
   "Tree",
   "branching",
   "chain",
   "check_size",
-  "drop_empty_places",
   "from_parents",
   "from_paths",
   "grown",

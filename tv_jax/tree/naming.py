@@ -7,7 +7,6 @@ import re
 
 from tv_jax.edge import checks, names, reading
 from tv_jax.edge.errors import UserError
-from tv_jax.tree.adaptive import Adaptive
 from tv_jax.tree.shapes import (
   EAGLE_SPARSE,
   branching,
@@ -33,23 +32,22 @@ _FORMS = {
   r"kary:(\d+)x(\d+)": lambda width, depth: kary(int(width), int(depth)),
   r"branching:([\d,]*\d)": lambda widths: branching(_widths(widths)),
   r"grown:(\d+)": lambda nodes: grown(int(nodes)),
-  r"adaptive:([\d,]*\d)": lambda widths: Adaptive(_widths(widths)),
   r"(.*\.json)": lambda path: _from_json(reading.path_of(path)),
 }
 # The words before the colon in these forms are not module names.
 _KINDS = {form.partition(":")[0] for form in _FORMS if ":" in form}
 
 
-def resolve(tree: Tree | Adaptive | str) -> Tree | Adaptive:
+def resolve(tree: Tree | str) -> Tree:
   """Returns a tree as it is, and parses a text."""
-  if isinstance(tree, Tree | Adaptive):
+  if isinstance(tree, Tree):
     return tree
   if isinstance(tree, str):
     return parse(tree)
   raise UserError(f'tree={tree!r}: give a Tree or a text like "chain:5"')
 
 
-def parse(text: str) -> Tree | Adaptive:
+def parse(text: str) -> Tree:
   """Parses a tree's name, such as "chain:5"; the error lists all forms."""
   for form, build in _FORMS.items():
     if match := re.fullmatch(form, text):
@@ -60,14 +58,14 @@ def parse(text: str) -> Tree | Adaptive:
   kind = text.partition(":")[0]
   if names.is_foreign(text) and kind not in _KINDS:
     tree = names.load(text, "tree")
-    if not isinstance(tree, Tree | Adaptive):
+    if not isinstance(tree, Tree):
       raise UserError(f"tree {text!r} is {tree!r}: it should be a Tree")
     return tree
   raise UserError(
     f'tree {text!r}: write "chain:5", "kary:2x5", "eagle",'
-    ' "branching:4,2,2,1", "grown:768", "adaptive:4,6,6,5,4", the name of a'
-    " JSON file (a list of parents, or of paths of ranks, or what tv_jax.tune"
-    f" wrote, as {EXAMPLE} is), or package.module:name of a Tree"
+    ' "branching:4,2,2,1", "grown:768", the name of a JSON file (a list of'
+    " parents, or of paths of ranks, or what tv_jax.tune wrote, as"
+    f" {EXAMPLE} is), or package.module:name of a Tree"
   )
 
 

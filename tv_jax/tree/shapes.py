@@ -1,4 +1,4 @@
-"""Builders of static trees."""
+"""Builders of trees."""
 
 from __future__ import annotations
 

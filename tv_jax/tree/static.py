@@ -1,4 +1,4 @@
-"""Static draft trees: hashable topologies, stored as arrays.
+"""Draft trees: hashable, with their structure as arrays.
 
 Node 0 is the root, the last committed token. Nodes are numbered in level order.
 Siblings are adjacent, in draw order.
@@ -25,31 +25,11 @@ NO_CHILD = -1
 # Maximum number of nodes. A larger tree would take hours to compile.
 MOST_NODES = 4096
 
-Array = jax.Array | np.ndarray
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Topology:
-  """A tree as int32 arrays, for programs that receive the tree as an argument.
-
-  The fields have the meaning of the properties of `Tree`. A padding node is not
-  a child of any node, and is never visited.
-  """
-
-  parent: Array  # [N]
-  rank: Array  # [N]
-  children: Array  # [N, K]
-  postorder: Array  # [N], padded with the root
-  depth: Array  # [N]
-  ancestors: Array  # [N, N] bool
-  paths: Array  # [N, D + 1]
-
 
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Tree:
-  """The topology of a tree, known when a program is compiled.
+  """A tree, known when a program is compiled.
 
   `parents` is the only field, so trees with equal parents are equal. All
   properties are derived from it. Arrays are read-only NumPy arrays.

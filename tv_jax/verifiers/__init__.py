@@ -9,7 +9,7 @@ In reading order:
 - reference.py: the paper's algorithms as they are printed.
 - decision.py, verifier.py: what a rule returns, and what a rule is.
 - residual.py: one step at one node.
-- family.py, levels.py, loop.py: the steps of all nodes of a tree.
+- family.py, levels.py: the steps of all nodes of a tree.
 - offers.py: the walk over the nodes, and the stop law.
 - traversal.py, token_level.py, block.py: the rules.
 - verdict.py: coins and bonus tokens; `verify` for other engines.
@@ -18,7 +18,7 @@ In reading order:
 from tv_jax.verifiers.decision import NOT_OFFERED, Decision, settle
 from tv_jax.verifiers.offers import DOWN, UP, Offers
 from tv_jax.verifiers.residual import positive
-from tv_jax.verifiers.verifier import Decide, Shape, Verifier, chains_only
+from tv_jax.verifiers.verifier import Decide, Verifier, chains_only
 
 # The table imports rules, and rules may import the names above from here.
 # isort: split
@@ -41,7 +41,6 @@ __all__ = [
   "Decide",
   "Decision",
   "Offers",
-  "Shape",
   "Verdict",
   "Verifier",
   "chains_only",

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.proposals import INVALID, Proposal
-from tv_jax.tree import NO_CHILD, Topology, Tree
+from tv_jax.tree import NO_CHILD, Tree
 from tv_jax.verifiers import residual
 from tv_jax.verifiers.residual import Law, Residual, Siblings
 
@@ -21,17 +21,14 @@ from tv_jax.verifiers.residual import Law, Residual, Siblings
 AT = 4
 
 
-def gather(tree: Tree | Topology, proposal: Proposal, tokens, q, p) -> Siblings:
+def gather(tree: Tree, proposal: Proposal, tokens, q, p) -> Siblings:
   """Gathers the children of all nodes: `Siblings` with a leading axis [N]."""
   children, N = tree.children, len(tokens)
   drawn = jnp.where(children == NO_CHILD, INVALID, tokens[children])
   at = np.arange(N, dtype=np.int32)[:, None], jnp.maximum(drawn, 0)
   # The total probability of q outside the children's tokens. It costs a pass
   # over a row of q, so it is computed only for families that need it.
-  sizes = np.full(N, children.shape[1])
-  if isinstance(tree, Tree):
-    sizes = tree.num_children
-  asked = np.flatnonzero(sizes > proposal.rest_from)
+  asked = np.flatnonzero(tree.num_children > proposal.rest_from)
   rest = jnp.zeros(N, q.dtype)
   if len(asked):
     one, zero = jnp.ones((), q.dtype), jnp.zeros((), q.dtype)
@@ -52,8 +49,7 @@ def residual_at(tree, siblings: Siblings, g, q, p, spared, node) -> jax.Array:
   `spared(node)` says whether the rows g [N, 4 + K] are from before the node's
   last rejection.
   """
-  # A constant of a static tree, which costs no kernel.
-  count = jnp.asarray((tree.children != NO_CHILD).sum(axis=1, dtype=np.int32))
+  count = jnp.asarray(tree.num_children)
   law = law_of(siblings, node, jnp.maximum(count[node] - 1, 0))
   law = law._replace(exists=law.exists & spared(node))
   last = residual.shift(unpack(g[node]), law)

@@ -1,4 +1,4 @@
-"""Offers of a static tree: all nodes of a step in one batched operation.
+"""Offers of a tree: all nodes of a step in one batched operation.
 
 The residual of a node depends only on the probability to enter the node, on the
 distributions and tokens of its children, and on how many of them were rejected.

@@ -26,14 +26,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.proposals import INVALID
-from tv_jax.tree import NO_CHILD, ROOT, Topology, Tree
+from tv_jax.tree import NO_CHILD, ROOT, Tree
 from tv_jax.verifiers.decision import NOT_OFFERED, Decision, settle
 
 DOWN, UP = "down", "up"
 # `tree -> [N]` All nodes, sorted by when they are offered, with the root last.
-# For a `Tree` it is a NumPy array. For a traced tree the root may be repeated,
-# as padding.
-Order = Callable[[Tree | Topology], jax.Array | np.ndarray]
+Order = Callable[[Tree], np.ndarray]
 
 
 class Offers(NamedTuple):
@@ -59,7 +57,7 @@ def decide(walk: str | Order, offers: Offers, tree, tokens, p, eta) -> Decision:
   if walk == DOWN:
     node, compared = _walk_down(tree, offered, hit)
   else:
-    node, compared = _first_in(_order(walk, tree), tree, offered, hit)
+    node, compared = _first_in(_order(walk, tree), offered, hit)
   node = jnp.where(fault, ROOT, node)
   return settle(
     node=node,
@@ -92,22 +90,17 @@ def _order(walk, tree):
   return tree.postorder if walk == UP else walk(tree)
 
 
-def _first_in(order, tree, offered, hit):
+def _first_in(order, offered, hit):
   """Returns the accepted node [], and which nodes were offered [N]."""
   root = np.arange(len(hit)) == ROOT
   first = jnp.argmax((hit | root)[order]).astype(jnp.int32)
-  number = np.arange(len(order), dtype=np.int32)
-  if isinstance(tree, Tree):  # known when compiled, so no scatter is needed
-    place = np.argsort(order).astype(np.int32)
-  else:
-    place = jnp.zeros(len(order), jnp.int32).at[order].max(number)
+  place = np.argsort(order).astype(np.int32)
   return jnp.asarray(order)[first], offered & (place <= first)
 
 
 def _stop_law_in(order, chance):
   """Returns [N], the probability of each node to be the first accepted one."""
   order = jnp.asarray(order)
-  # The root is hit with probability 1, so its repetitions as padding add 0.
   hit = jnp.where(order == ROOT, 1, chance[order])
   missed = jnp.cumprod(jnp.concatenate([jnp.ones_like(hit[:1]), 1 - hit[:-1]]))
   return jnp.zeros_like(chance).at[order].add(hit * missed)

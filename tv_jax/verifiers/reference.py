@@ -156,9 +156,5 @@ def _settle(node, M_b, p, accept) -> Decision:
   return settle(node=node, weights=M_b, p=p, accept=accept, fault=fault)
 
 
-TOKEN_LEVEL = Verifier(
-  name="token_level_reference", decision=token_level, static_only=False
-)
-TRAVERSAL = Verifier(
-  name="traversal_reference", decision=traversal, static_only=False
-)
+TOKEN_LEVEL = Verifier(name="token_level_reference", decision=token_level)
+TRAVERSAL = Verifier(name="traversal_reference", decision=traversal)

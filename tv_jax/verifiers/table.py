@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tv_jax.edge import names
 from tv_jax.proposals import Proposal
-from tv_jax.tree import Adaptive, Tree
+from tv_jax.tree import Tree
 from tv_jax.verifiers import block, reference, token_level, traversal
 from tv_jax.verifiers.verifier import Decide, Verifier
 
@@ -30,17 +30,10 @@ def resolve(verifier: Verifier | Decide | str) -> Verifier:
   )
 
 
-def misfit(
-  rule: Verifier, tree: Tree | Adaptive, proposal: Proposal
-) -> str | None:
+def misfit(rule: Verifier, tree: Tree, proposal: Proposal) -> str | None:
   """Returns why a rule is not defined for a tree and proposal, else None."""
   if reason := rule.refuses(tree):
     return f"verifier {rule.name!r} {reason}"
-  if isinstance(tree, Adaptive) and rule.static_only:
-    return (
-      f"verifier {rule.name!r} is defined for trees that are known beforehand"
-      f" (static_only), and the tree is {tree!r}"
-    )
   if rule.proposals and proposal.name not in rule.proposals:
     return (
       f"verifier {rule.name!r} is defined for {', '.join(rule.proposals)} only,"

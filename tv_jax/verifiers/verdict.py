@@ -20,7 +20,7 @@ from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers.decision import Decision, settle
 from tv_jax.verifiers.offers import Offers
 from tv_jax.verifiers.table import misfit, resolve
-from tv_jax.verifiers.verifier import Decide, Shape, Verifier
+from tv_jax.verifiers.verifier import Decide, Verifier
 
 # Largest difference of a row's sum from 1 that counts as rounding.
 TOLERANCE = 1e-3
@@ -55,7 +55,7 @@ def draw_bonus(key: jax.Array, decision: Decision) -> jax.Array:
 
 def decide_checked(
   rule: Verifier,
-  tree: Shape,
+  tree: Tree,
   proposal: Proposal,
   tokens: jax.Array,
   q: jax.Array,

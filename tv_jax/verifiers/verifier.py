@@ -14,19 +14,18 @@ import jax
 
 from tv_jax.edge.errors import UserError
 from tv_jax.proposals import Proposal
-from tv_jax.tree import Adaptive, Topology, Tree
+from tv_jax.tree import Tree
 from tv_jax.verifiers import offers as offers_lib
 from tv_jax.verifiers.decision import Decision
 from tv_jax.verifiers.offers import UP, Offers, Order
 
-Shape = Tree | Topology
 # `(tree, proposal, tokens [N], q [N, V], p [N, V], eta [N]) -> Decision`
 Decide = Callable[
-  [Shape, Proposal, jax.Array, jax.Array, jax.Array, jax.Array], Decision
+  [Tree, Proposal, jax.Array, jax.Array, jax.Array, jax.Array], Decision
 ]
 
 
-def _nowhere(tree: Tree | Adaptive) -> None:
+def _nowhere(tree: Tree) -> None:
   """Refuses no tree. It is not a lambda, so that rules can be pickled."""
 
 
@@ -46,24 +45,20 @@ class Verifier:
     decision: `(tree, proposal, tokens, q, p, eta) -> Decision`, for a rule
       without offers.
     refuses: `tree -> str | None`: the reason why the rule is not defined on a
-      tree, worded to follow the rule's name; None if it is defined. Receives an
-      `Adaptive` if trees take shape while they are drafted.
+      tree, worded to follow the rule's name; None if it is defined.
     proposals: Names of the proposals that the rule supports; empty for all.
     by_path: Whether P(the accepted node is v or below v) depends only on the
       tokens on v's path and on their elder siblings. Then `tune` can evaluate
       smaller trees on traces of a larger one, if the proposal is `nested`.
-    static_only: Whether the tree must be known when the rule is compiled. A
-      rule that also takes a traced `Topology` supports adaptive trees.
   """
 
   name: str = ""
   offers: Callable[..., Offers] | None = None
   walk: str | Order = UP
   decision: Decide | None = None
-  refuses: Callable[[Tree | Adaptive], str | None] = _nowhere
+  refuses: Callable[[Tree], str | None] = _nowhere
   proposals: tuple[str, ...] = ()
   by_path: bool = False
-  static_only: bool = True
 
   def __post_init__(self):
     """Refuses a rule that has both `offers` and `decision`, or neither."""
@@ -72,7 +67,7 @@ class Verifier:
 
   def decide(
     self,
-    tree: Shape,
+    tree: Tree,
     proposal: Proposal,
     tokens: jax.Array,
     q: jax.Array,
@@ -83,7 +78,7 @@ class Verifier:
     """Decides which node of a drafted tree is accepted.
 
     Args:
-      tree: The tree, static or traced.
+      tree: The tree.
       proposal: How siblings were drawn.
       tokens: [N] int32 Token of each node. The root's is ignored. INVALID if
         none could be drawn.
@@ -101,7 +96,7 @@ class Verifier:
 
   def stop_law(
     self,
-    tree: Shape,
+    tree: Tree,
     proposal: Proposal,
     tokens: jax.Array,
     q: jax.Array,
@@ -121,7 +116,7 @@ class Verifier:
     return offers_lib.stop_law(self.walk, offers, tree, tokens)
 
 
-def chains_only(tree: Tree | Adaptive) -> str | None:
+def chains_only(tree: Tree) -> str | None:
   """Refuses trees that are not chains; a function for `Verifier.refuses`."""
   if tree.is_chain:
     return None

@@ -20,7 +20,7 @@ from tv_jax.certify.engine import passes, tiny_pairs
 from tv_jax.certify.engine.tiny_pairs import LENGTH, PROMPTS, EngineCase
 from tv_jax.models import decoder
 from tv_jax.proposals import INVALID
-from tv_jax.tree import ROOT, Tree
+from tv_jax.tree import ROOT
 
 # Texts are padded to this length, so that they share a compiled program.
 _WIDTH = 20
@@ -53,13 +53,8 @@ def drift(case: EngineCase, rows: int = 4, seed: int = 0) -> float:
     drafted, laws = batch.step()
     for row in np.flatnonzero(active):
       tokens = np.asarray(drafted.tokens[row])
-      if isinstance(tree, Tree):
-        paths = tree.paths
-      else:
-        assert drafted.topology
-        paths = drafted.topology.paths[row]
       alone = len(prompts[row].tokens) == 1
-      p, q = _anew(case, texts[row], tokens, np.asarray(paths), alone=alone)
+      p, q = _anew(case, texts[row], tokens, alone=alone)
       seen = (np.arange(len(tree)) == ROOT) | (tokens != INVALID)
       inner = [i for i, v in enumerate(tree.inner) if seen[v]]
       worst = max(
@@ -73,14 +68,13 @@ def drift(case: EngineCase, rows: int = 4, seed: int = 0) -> float:
   return float(worst)
 
 
-def _anew(case, text, tokens, paths, *, alone):
+def _anew(case, text, tokens, *, alone):
   """Recomputes the distributions p [N, V] and q [M, V] of a drafted tree.
 
   Args:
     case: The pair and its decoding configuration.
     text: The committed tokens, prompt included.
     tokens: [N] the drafted tokens.
-    paths: [N, D + 1] the path from the root to each node, padded.
     alone: Whether the prompt had a single token. An EAGLE head then reads a
       first pair of that token and a feature of zeros.
   """
@@ -89,7 +83,7 @@ def _anew(case, text, tokens, paths, *, alone):
   depth, inner = tree.depth, tree.inner
   texts = np.zeros((len(tokens), _WIDTH), np.int32)
   texts[:, : last + 1] = text
-  for row, path, levels in zip(texts, paths, depth, strict=True):
+  for row, path, levels in zip(texts, tree.paths, depth, strict=True):
     drafted = tokens[path[1 : 1 + levels]]
     row[last + 1 : last + 1 + levels] = np.maximum(drafted, 0)
   p = target.logits(texts)[np.arange(len(texts)), last + depth]

@@ -109,8 +109,8 @@ def _warnings(unit: store.StoredRun, cells: Cells) -> list[str]:
   for method, cell in by_method:
     if cell.drafted and not cell.drafted.mean and not cell.faults:
       lines.append(
-        f"NOTHING WAS DRAFTED in any cycle of {method}: the tree's policy or"
-        " draft_stop gave no root a child."
+        f"NOTHING WAS DRAFTED in any cycle of {method}: draft_stop gave no root"
+        " a child."
       )
     # With few cycles the error is itself too uncertain for this test.
     check = cell.check if cell.cycles >= 100 else None
