@@ -2,8 +2,9 @@
 
 Tokens appear as they are accepted. Drafted tokens are green, and the bonus
 token of a cycle is plain. Ctrl-C stops an answer. At the prompt, Ctrl-C and
-Ctrl-D end the conversation, so a second Ctrl-C ends it as well. `/plain` answers the last question again without
-drafting, and `/new` forgets the conversation.
+Ctrl-D end the conversation, so a second Ctrl-C ends it as well. `/plain`
+answers the last question again without drafting, and `/new` forgets the
+conversation.
 """
 
 from __future__ import annotations
