@@ -12,8 +12,8 @@ import jax
 import numpy as np
 
 import tv_jax
-from tv_jax.edge import tables
-from tv_jax.edge.errors import UserError
+from tv_jax.io import tables
+from tv_jax.io.errors import UserError
 from tv_jax.runs import environment
 from tv_jax.tree import Tree, parse
 

@@ -26,10 +26,10 @@ import numpy as np
 import tv_jax
 from benchmarks import common, gpu_shapes
 from experiments import paper
-from tv_jax.edge.errors import UserError
 from tv_jax.engine.cycle import CHUNK
 from tv_jax.engine.decode import cache_slots, padded
 from tv_jax.engine.pair import Pair
+from tv_jax.io.errors import UserError
 
 # Memory bandwidth in bytes per second, by jax's name of the device, from the
 # makers' data sheets.

@@ -27,7 +27,7 @@ import numpy as np
 
 from benchmarks import common
 from tv_jax import models
-from tv_jax.edge.reading import path_of
+from tv_jax.io.reading import path_of
 from tv_jax.models import causal_pass
 from tv_jax.runs import environment
 

@@ -23,11 +23,11 @@ import numpy as np
 import tv_jax
 from benchmarks import common
 from benchmarks.passes import seconds
-from tv_jax.edge.reading import path_of
 from tv_jax.engine import cycle
 from tv_jax.engine.config import decode_config
 from tv_jax.engine.decode import Batch, Prompt
 from tv_jax.engine.pair import Pair
+from tv_jax.io.reading import path_of
 
 PROMPT, NEW = 64, 256  # tokens
 STAGES = "prefill", "draft", "target", "verify", "commit", "cycle"

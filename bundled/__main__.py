@@ -16,7 +16,7 @@ from absl import flags, logging
 
 from bundled import settings, tasks, tokens, training
 from bundled.data import Corpus
-from tv_jax.edge import cli
+from tv_jax.io import cli
 
 _SMOKE = flags.DEFINE_bool("smoke", False, "Make tiny models.")
 _WORKDIR = flags.DEFINE_string("workdir", "runs/bundled", "For all results.")

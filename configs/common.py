@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import ml_collections
 
 from tv_jax import runs
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 
 # Spec-Bench's limits and the paper's three runs. Prompts are padded to their
 # maximum length, so that a single program serves both turns.

@@ -20,8 +20,8 @@ from absl import flags
 
 from tv_jax import probs
 from tv_jax.certify.engine import tiny_pairs
-from tv_jax.edge import cli, disk
-from tv_jax.edge.errors import UserError
+from tv_jax.io import cli, disk
+from tv_jax.io.errors import UserError
 from tv_jax.models import Model, decoder, save
 from tv_jax.models.model import init
 

@@ -21,8 +21,8 @@ from experiments import names, running
 from experiments.experiment import Experiment
 from experiments.names import NAMES
 from tv_jax import runs
-from tv_jax.edge import cli, config_flag
-from tv_jax.edge.errors import UserError
+from tv_jax.io import cli, config_flag
+from tv_jax.io.errors import UserError
 
 _WORKDIR = flags.DEFINE_string(
   "workdir", running.WORKDIR, "The folder of all results."

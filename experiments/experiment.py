@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import ml_collections
 
-from tv_jax.edge import config_flag, names
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.tables import Table
+from tv_jax.io import config_flag, names
+from tv_jax.io.errors import UserError
+from tv_jax.io.tables import Table
 from tv_jax.runs import store
 from tv_jax.runs.records import AXES, Answer
 

@@ -8,8 +8,8 @@ import math
 import re
 from collections.abc import Mapping
 
-from tv_jax.edge import tables
 from tv_jax.engine.results import Estimate
+from tv_jax.io import tables
 from tv_jax.runs.report.forest import colors
 
 INK, MUTED, RULE = "#1c1e21", "#5c6068", "#d9d6ce"

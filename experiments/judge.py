@@ -33,13 +33,13 @@ from absl import flags
 
 from experiments import paper
 from tv_jax import runs as runs_lib
-from tv_jax.edge import cli
-from tv_jax.edge import progress as progress_lib
-from tv_jax.edge import tables as edge_tables
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.progress import Progress, silent
-from tv_jax.edge.tables import NOTHING, Table
 from tv_jax.engine.results import Estimate
+from tv_jax.io import cli
+from tv_jax.io import progress as progress_lib
+from tv_jax.io import tables as edge_tables
+from tv_jax.io.errors import UserError
+from tv_jax.io.progress import Progress, silent
+from tv_jax.io.tables import NOTHING, Table
 from tv_jax.runs import questions, sources, store
 from tv_jax.runs.records import Key, Method
 from tv_jax.runs.report import tables

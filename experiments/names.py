@@ -1,8 +1,8 @@
 """The experiments, in the order of the results page."""
 
 from experiments.experiment import Experiment
-from tv_jax.edge import names
-from tv_jax.edge.errors import UserError
+from tv_jax.io import names
+from tv_jax.io.errors import UserError
 
 # The object of each experiment, by name.
 NAMES = {

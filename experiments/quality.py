@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 
 from experiments import experiment, judge
 from experiments.experiment import Artefact, Experiment, Group
-from tv_jax.edge.tables import NOTHING, Table
 from tv_jax.engine.results import Estimate
+from tv_jax.io.tables import NOTHING, Table
 from tv_jax.runs import metrics
 from tv_jax.runs.records import Answer, Method
 from tv_jax.runs.report import tables

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from experiments import experiment as experiment_lib
 from experiments.experiment import Artefact, Experiment, Group
 from tv_jax import runs
-from tv_jax.edge import disk, progress
-from tv_jax.edge import tables as tables_lib
-from tv_jax.edge.tables import Table
+from tv_jax.io import disk, progress
+from tv_jax.io import tables as tables_lib
+from tv_jax.io.tables import Table
 
 WORKDIR = "runs/experiments"
 Plan = dict[tuple[str, str], runs.Run]  # by group and shard

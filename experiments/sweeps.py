@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from experiments import comparing, experiment, figures, paper
 from experiments.experiment import Artefact, Experiment, Group, Shard
 from tv_jax import tree as tree_lib
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.tables import NOTHING, Table
 from tv_jax.engine.results import Estimate
+from tv_jax.io.errors import UserError
+from tv_jax.io.tables import NOTHING, Table
 from tv_jax.runs import metrics
 from tv_jax.runs.metrics import Cell
 from tv_jax.runs.records import PLAIN, Method

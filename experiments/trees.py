@@ -14,8 +14,8 @@ from typing import NamedTuple
 from experiments import comparing, experiment, figures, paper, sweeps
 from experiments.comparing import ByItem, percent, relative_length
 from experiments.experiment import Artefact, Experiment, Group, Shard
-from tv_jax.edge.tables import Table
 from tv_jax.engine.results import Estimate
+from tv_jax.io.tables import Table
 from tv_jax.runs import metrics
 from tv_jax.runs.records import Method
 from tv_jax.runs.report import tables

@@ -14,7 +14,7 @@ import numpy as np
 
 from experiments.experiment import Artefact, Experiment, Group
 from tv_jax import tree as tree_lib
-from tv_jax.edge.tables import NOTHING, Table
+from tv_jax.io.tables import NOTHING, Table
 from tv_jax.proposals import WITHOUT_REPLACEMENT
 from tv_jax.verifiers import NOT_OFFERED, VERIFIERS
 

@@ -26,7 +26,7 @@ from experiments import names
 from experiments.experiment import Experiment
 from launch import here, on_ray, on_slurm
 from launch import units as units_lib
-from tv_jax.edge import cli, config_flag
+from tv_jax.io import cli, config_flag
 
 _EXPERIMENTS = flags.DEFINE_spaceseplist(
   "experiments",

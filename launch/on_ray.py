@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from launch.units import Unit
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 
 # The launcher's variables that a unit on another machine must have.
 _PASSED = ("JAX_", "XLA_", "HF_", "PYTHONPATH")

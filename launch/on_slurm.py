@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from launch.units import Unit
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 
 _NOTICE = 120  # a run is stopped this many seconds before the time limit
 

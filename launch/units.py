@@ -18,7 +18,7 @@ import ml_collections
 from experiments import experiment as experiment_lib
 from experiments.experiment import Experiment
 from tv_jax import runs
-from tv_jax.edge import config_flag, disk
+from tv_jax.io import config_flag, disk
 from tv_jax.runs import store
 
 DEVICES = "models.devices"

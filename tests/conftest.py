@@ -13,8 +13,8 @@ import pytest
 
 import tv_jax
 from tests import needs, quick, stores
-from tv_jax.edge import reading
 from tv_jax.engine import programs
+from tv_jax.io import reading
 
 os.environ["XLA_FLAGS"] = " ".join(
   [os.environ.get("XLA_FLAGS", ""), quick.flags(devices=2)]

@@ -7,7 +7,7 @@ import numpy as np
 from flax.traverse_util import flatten_dict
 
 from tv_jax import models
-from tv_jax.edge.reading import BUNDLED
+from tv_jax.io.reading import BUNDLED
 from tv_jax.models import loading, rope
 
 TYPES = gguf.GGMLQuantizationType

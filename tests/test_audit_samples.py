@@ -13,7 +13,7 @@ from examples import hard_models
 from tests import commands, documents, quick
 from tv_jax import models
 from tv_jax.certify import samples
-from tv_jax.edge import reading
+from tv_jax.io import reading
 
 DOCUMENT = documents.DOCS / "audit.md"
 

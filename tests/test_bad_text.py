@@ -11,7 +11,7 @@ import pytest
 import tv_jax.engine.pair
 from tests import bad, checkpoints
 from tv_jax import models
-from tv_jax.edge import reading
+from tv_jax.io import reading
 from tv_jax.models import templates, tokenizers
 
 TOKENS = "tokenizer.json"

@@ -8,7 +8,7 @@ import pytest
 import tv_jax
 from bundled import tasks
 from bundled.tasks import conversation
-from tv_jax.edge import reading
+from tv_jax.io import reading
 from tv_jax.models import tokenizers
 from tv_jax.runs import questions as questions_lib
 

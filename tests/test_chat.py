@@ -9,7 +9,7 @@ import tv_jax
 from configs import smollm2
 from tests.test_stops import bundled
 from tv_jax import chat
-from tv_jax.edge import reading
+from tv_jax.io import reading
 
 FOX, SPAIN = "What does a fox eat?", "Which city is the capital of Spain?"
 OPTIONS = {"tree": "chain:2", "verifier": "traversal", "max_new_tokens": 24}

@@ -10,13 +10,13 @@ from absl import flags
 
 from configs import smoke
 from tests import commands, stores
-from tv_jax.edge import checks, config_flag, progress
+from tv_jax.io import checks, config_flag, progress
 
 # Without jax, so that the process starts at once.
 COMMAND = """
 import signal
 from absl import flags
-from tv_jax.edge import cli, errors
+from tv_jax.io import cli, errors
 flags.DEFINE_integer("count", 1, "Of things.", 1)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 def main(arguments):

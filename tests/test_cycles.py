@@ -13,7 +13,7 @@ from tests import bad, commands
 from tv_jax import replay
 from tv_jax import tree as tree_lib
 from tv_jax.drafting import to_all_nodes
-from tv_jax.edge import tables
+from tv_jax.io import tables
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.replay import comparison, lengths
 from tv_jax.verifiers import VERIFIERS

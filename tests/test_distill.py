@@ -21,7 +21,7 @@ from tv_jax.distill import chances, data, distilling, drafts, learning, scoring
 from tv_jax.distill import text as texts
 from tv_jax.distill.distilling import Training
 from tv_jax.drafting.drafter import Committed
-from tv_jax.edge import disk
+from tv_jax.io import disk
 from tv_jax.models import mask
 
 

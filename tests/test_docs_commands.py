@@ -179,7 +179,7 @@ BEFORE = {
   "models.md": """
 import jax.numpy as jnp
 from tv_jax import models
-from tv_jax.edge import reading
+from tv_jax.io import reading
 from tv_jax.models import mask as masks
 load, names = models.load, ("target", "draft", "eagle")
 paths = dict(zip(("path/or/owner/name", "another", "an/eagle-head"), names))

@@ -17,7 +17,7 @@ from experiments import (
 from tests import test_report
 from tests.commands import run
 from tests.stores import ROOT
-from tv_jax.edge.tables import NOTHING
+from tv_jax.io.tables import NOTHING
 from tv_jax.runs.report.tables import TASKS
 
 HOT = (0.2, 0.4, 0.6, 0.8, 1.0)

@@ -8,7 +8,7 @@ import pytest
 from experiments import trees
 from tests import test_report
 from tests.test_experiments import render, unit
-from tv_jax.edge.tables import NOTHING
+from tv_jax.io.tables import NOTHING
 
 BASE, RAN = trees.RULES
 # What each rule expects of each tree, in the mean.

@@ -16,7 +16,7 @@ import tv_jax
 from tests import bad, checkpoints, gguf_files
 from tests.gguf_files import TEXTS, TYPES
 from tv_jax import models
-from tv_jax.edge.reading import BUNDLED
+from tv_jax.io.reading import BUNDLED
 from tv_jax.models import gguf, loading, rope
 from tv_jax.models.tokenizers import check_tokens, load_tokenizer
 from tv_jax.runs import sources

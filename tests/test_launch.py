@@ -9,7 +9,7 @@ from configs import common, quickstart
 from experiments import experiment, names
 from launch import on_ray, on_slurm, units
 from tv_jax import runs
-from tv_jax.edge import config_flag
+from tv_jax.io import config_flag
 from tv_jax.runs import sources, store
 
 CONFIGS = {

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.commands import SMALL, contents, ended, refused, run, start, until
-from tv_jax.edge.reading import BUNDLED
+from tv_jax.io.reading import BUNDLED
 from tv_jax.runs import report
 
 KILLS = 8

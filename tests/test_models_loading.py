@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 from tests import bad, checkpoints
 from tv_jax import models
-from tv_jax.edge import reading
+from tv_jax.io import reading
 from tv_jax.models import config as configs
 from tv_jax.models import rope
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.test_stops import bundled
 from tv_jax import proposals, tree, verifiers
-from tv_jax.edge import names
 from tv_jax.engine.config import decode_config
+from tv_jax.io import names
 from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import VERIFIERS, Verifier
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tests import published
-from tv_jax.edge import reading
+from tv_jax.io import reading
 from tv_jax.models import templates
 from tv_jax.models import tokenizers as tokenizers_lib
 from tv_jax.runs import questions as questions_lib

@@ -10,8 +10,8 @@ import pytest
 import tv_jax
 from tests.checkpoints import pair
 from tests.test_evaluate import expected_length
-from tv_jax.edge.tables import Table
 from tv_jax.engine.config import decode_config
+from tv_jax.io.tables import Table
 from tv_jax.runs import asking
 from tv_jax.runs.report.page import render
 

@@ -7,9 +7,9 @@ import xml.etree.ElementTree as ET
 import markdown_it
 
 from experiments import figures
-from tv_jax.edge import tables
-from tv_jax.edge.tables import Table
 from tv_jax.engine.results import Estimate
+from tv_jax.io import tables
+from tv_jax.io.tables import Table
 from tv_jax.runs.report.forest import Forest, Mark
 from tv_jax.runs.report.page import render
 

@@ -9,7 +9,7 @@ import tv_jax
 from configs import qwen2_coder, smollm2
 from tests import bad, checkpoints, gguf_files
 from tv_jax import models, runs
-from tv_jax.edge import reading
+from tv_jax.io import reading
 from tv_jax.runs import report, store
 from tv_jax.runs.questions import OTHERS
 

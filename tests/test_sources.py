@@ -9,7 +9,7 @@ import pytest
 
 from tests import test_evaluate
 from tv_jax import runs
-from tv_jax.edge import reading
+from tv_jax.io import reading
 from tv_jax.runs import sources as sources_lib
 
 

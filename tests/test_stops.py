@@ -9,8 +9,8 @@ import transformers
 
 import tv_jax
 from tests import quick
-from tv_jax.edge import reading
 from tv_jax.engine.results import Speech, stop_after
+from tv_jax.io import reading
 
 ASKED = [
   "What does a fox eat?",

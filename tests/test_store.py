@@ -14,8 +14,8 @@ import time
 import pytest
 
 from tests.stores import CONFIG, ENVIRONMENT, enter, fill, item, program, run
-from tv_jax.edge import disk
-from tv_jax.edge.disk import StoreError
+from tv_jax.io import disk
+from tv_jax.io.disk import StoreError
 from tv_jax.runs import store as store_lib
 from tv_jax.runs.records import Answer
 

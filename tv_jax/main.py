@@ -8,7 +8,7 @@ import os
 from absl import flags
 
 from tv_jax import runs
-from tv_jax.edge import cli, config_flag, progress
+from tv_jax.io import cli, config_flag, progress
 from tv_jax.runs import report
 
 _CONFIG = config_flag.define()

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
-from tv_jax.edge import checks
-from tv_jax.edge.checks import is_number
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.reading import brief
+from tv_jax.io import checks
+from tv_jax.io.checks import is_number
+from tv_jax.io.errors import UserError
+from tv_jax.io.reading import brief
 
 # Lowest temperature but 0. Below it, logits / temperature would overflow
 # float32. At such temperatures one token has all of the probability.

@@ -6,8 +6,8 @@ With --csv=FILE it writes a line for each cycle of the run into a file instead.
 from absl import flags
 
 from tv_jax import runs
-from tv_jax.edge import cli
-from tv_jax.edge.errors import UserError
+from tv_jax.io import cli
+from tv_jax.io.errors import UserError
 from tv_jax.runs import report
 
 _CSV = flags.DEFINE_string(

@@ -13,8 +13,8 @@ from absl import flags
 from tv_jax import distill, probs
 from tv_jax.distill import drafts, scoring
 from tv_jax.distill.chances import RULES
-from tv_jax.edge import cli, progress
 from tv_jax.engine import pair as pairs
+from tv_jax.io import cli, progress
 
 _TARGET = flags.DEFINE_string("target", "bundled/target", "The target.")
 _DRAFT = flags.DEFINE_multi_string(

@@ -15,7 +15,7 @@ import numpy as np
 from examples.faults import NAMES, measure
 from examples.faults.measure import SETTINGS, Row
 from tv_jax.certify import words
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 
 BEGIN, END = "<!-- python -m examples.faults -->", "<!-- end -->"
 HEADER = (

@@ -18,7 +18,7 @@ Axes: N nodes, n nodes of a subtree, V vocabulary.
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 from tv_jax.tree import ROOT, from_parents
 from tv_jax.verifiers import DOWN, VERIFIERS, Offers, Verifier
 from tv_jax.verifiers.offers import stop_law

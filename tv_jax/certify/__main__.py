@@ -11,8 +11,8 @@ from absl import flags
 from tv_jax import certify, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.certify import certificate, contracts, programs
-from tv_jax.edge import cli, names
-from tv_jax.edge.errors import UserError
+from tv_jax.io import cli, names
+from tv_jax.io.errors import UserError
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Tree
 from tv_jax.verifiers import DEFAULT, VERIFIERS, Verifier

@@ -17,7 +17,7 @@ import numpy as np
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify.dice import jax_tracing
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 

@@ -25,7 +25,7 @@ from tv_jax.certify.contracts import (
 )
 from tv_jax.certify.dice import ExploreError, Law, explore
 from tv_jax.certify.trials import Laws, Trial
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 from tv_jax.proposals import WITHOUT_REPLACEMENT
 from tv_jax.tree import Tree
 

@@ -28,9 +28,9 @@ from scipy import special
 
 from tv_jax.certify import compiling, drafts, outcome, words, worlds
 from tv_jax.certify.findings import ProposalCheck, Settings
-from tv_jax.edge import names
-from tv_jax.edge.errors import UserError
 from tv_jax.engine import contract
+from tv_jax.io import names
+from tv_jax.io.errors import UserError
 from tv_jax.proposals import INVALID, Proposal
 
 # Among a million correct counts, the probability of a false alarm is 1e-6.

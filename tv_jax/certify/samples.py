@@ -27,8 +27,8 @@ import numpy as np
 from scipy import special
 
 from tv_jax import probs
-from tv_jax.edge import checks, reading
-from tv_jax.edge.errors import UserError
+from tv_jax.io import checks, reading
+from tv_jax.io.errors import UserError
 from tv_jax.models import Model
 
 # Maximum number of sequences after all prompts together; and after a single

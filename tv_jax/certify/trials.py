@@ -19,7 +19,7 @@ from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify import worlds
 from tv_jax.certify.contracts import CONTEXT, Settings, fixed_tree
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 from tv_jax.proposals import WITH_REPLACEMENT
 from tv_jax.tree import Tree
 

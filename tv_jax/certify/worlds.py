@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 
 ROWS = 257
 

@@ -12,10 +12,10 @@ from absl import flags
 
 from tv_jax import distill
 from tv_jax.distill import Training, Writing
-from tv_jax.edge import cli, progress
-from tv_jax.edge.errors import UserError
 from tv_jax.engine import pair as pairs
 from tv_jax.engine.programs import keep_programs
+from tv_jax.io import cli, progress
+from tv_jax.io.errors import UserError
 from tv_jax.runs import questions
 
 _TARGET = flags.DEFINE_string(

@@ -23,10 +23,10 @@ import numpy as np
 
 from tv_jax.certify.engine import passes
 from tv_jax.distill.text import Conversation, about_target
-from tv_jax.edge import disk
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine.pair import Pair
+from tv_jax.io import disk
+from tv_jax.io.errors import UserError
+from tv_jax.io.progress import Progress, silent
 from tv_jax.models import Model
 
 # Number of conversations in a file of features, and in a batch of the target.

@@ -24,10 +24,10 @@ from tv_jax.distill.data import Shape
 from tv_jax.distill.drafts import Trainee
 from tv_jax.distill.scoring import Scores
 from tv_jax.distill.text import Conversation, Writing, option
-from tv_jax.edge import checks, disk
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine.pair import Pair
+from tv_jax.io import checks, disk
+from tv_jax.io.errors import UserError
+from tv_jax.io.progress import Progress, silent
 from tv_jax.models import Model
 
 ABOUT = "training.json"  # how a draft was made; in the draft's directory

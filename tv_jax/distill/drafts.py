@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import models
-from tv_jax.edge import checks
-from tv_jax.edge.errors import UserError
+from tv_jax.io import checks
+from tv_jax.io.errors import UserError
 from tv_jax.models import (
   Config,
   Model,

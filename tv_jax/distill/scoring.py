@@ -25,11 +25,11 @@ from tv_jax.certify.engine import passes
 from tv_jax.distill.chances import RULES, Known, along
 from tv_jax.distill.data import Rows, Shape, usable
 from tv_jax.distill.text import Conversation
-from tv_jax.edge import checks
-from tv_jax.edge.errors import UserError
 from tv_jax.engine.config import COLDEST_DRAFT
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import Estimate
+from tv_jax.io import checks
+from tv_jax.io.errors import UserError
 from tv_jax.runs import metrics
 
 # Default depth of the longest chain.

@@ -15,11 +15,11 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from tv_jax.edge import checks, disk, reading
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine.generate import generate
 from tv_jax.engine.pair import Pair
+from tv_jax.io import checks, disk, reading
+from tv_jax.io.errors import UserError
+from tv_jax.io.progress import Progress, silent
 from tv_jax.models import templates
 from tv_jax.runs import sources, store
 

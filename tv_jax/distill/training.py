@@ -14,7 +14,7 @@ import numpy as np
 import optax
 from optax.contrib import MuonDimensionNumbers
 
-from tv_jax.edge import disk
+from tv_jax.io import disk
 
 # Modules whose kernels [out, in] Muon updates.
 PRODUCTS = frozenset({"qkv", "out", "gate_up", "down", "fc"})

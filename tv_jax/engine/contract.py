@@ -8,7 +8,7 @@ import functools
 import jax
 import numpy as np
 
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Tree
 from tv_jax.verifiers import VERIFIERS, Decision, Verifier

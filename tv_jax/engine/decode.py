@@ -17,8 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.drafting import Drafted
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.reading import brief
 from tv_jax.engine import cycle, programs
 from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.pair import Pair
@@ -31,6 +29,8 @@ from tv_jax.engine.state import (
   continuation,
   empty_state,
 )
+from tv_jax.io.errors import UserError
+from tv_jax.io.reading import brief
 from tv_jax.models import sharding
 
 # The number of cache slots is a multiple of this. Matrix products on a GPU

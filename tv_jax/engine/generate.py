@@ -12,15 +12,15 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tv_jax.edge import checks
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.progress import bar, silent
-from tv_jax.edge.reading import brief
 from tv_jax.engine.config import SEEDS, DecodeConfig, Rule, decode_config
 from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import FAULT, Generation, stop_after
 from tv_jax.engine.state import continuation
+from tv_jax.io import checks
+from tv_jax.io.errors import UserError
+from tv_jax.io.progress import bar, silent
+from tv_jax.io.reading import brief
 from tv_jax.models import templates
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree

@@ -10,8 +10,8 @@ import jax
 from jax.sharding import Mesh
 
 from tv_jax import drafting, models
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.reading import path_of
+from tv_jax.io.errors import UserError
+from tv_jax.io.reading import path_of
 from tv_jax.models import Model
 from tv_jax.models import tokenizers as tokenizers_lib
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import jax
 
-from tv_jax.edge import disk
 from tv_jax.engine.config import DecodeConfig
+from tv_jax.io import disk
 from tv_jax.models import native
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 import jax
 import numpy as np
 
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 from tv_jax.models import config as configs
 from tv_jax.models import sharding
 from tv_jax.models.config import Config, DraftFormat

@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
 
-from tv_jax.edge import checks
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.reading import brief
+from tv_jax.io import checks
+from tv_jax.io.errors import UserError
+from tv_jax.io.reading import brief
 from tv_jax.models import rope
 from tv_jax.models.families import FAMILIES
 

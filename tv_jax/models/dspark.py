@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jax.sharding import Mesh
 
-from tv_jax.edge import checks
+from tv_jax.io import checks
 from tv_jax.models import borrowed, decoder, layout, products, sharding
 from tv_jax.models import config as configs
 from tv_jax.models.cache import Cache

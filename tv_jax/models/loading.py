@@ -13,9 +13,9 @@ import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.sharding import Mesh
 
-from tv_jax.edge import reading
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.reading import listed
+from tv_jax.io import reading
+from tv_jax.io.errors import UserError
+from tv_jax.io.reading import listed
 from tv_jax.models import (
   borrowed,
   decoder,

@@ -21,7 +21,7 @@ import tempfile
 import jax
 import jax.numpy as jnp
 
-from tv_jax.edge import disk
+from tv_jax.io import disk
 
 SWITCH = "TV_JAX_NATIVE"
 MOST = 26  # rows; with more XLA's product is as fast

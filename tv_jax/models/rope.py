@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax.edge import checks
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.reading import brief
+from tv_jax.io import checks
+from tv_jax.io.errors import UserError
+from tv_jax.io.reading import brief
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

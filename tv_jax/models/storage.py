@@ -13,8 +13,8 @@ import numpy as np
 import safetensors
 from safetensors.numpy import save_file
 
-from tv_jax.edge import disk
-from tv_jax.edge.errors import UserError
+from tv_jax.io import disk
+from tv_jax.io.errors import UserError
 from tv_jax.models import gguf
 from tv_jax.models.layout import StoredTensor
 

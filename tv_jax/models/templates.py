@@ -6,8 +6,8 @@ The first and the last turn are the user's.
 
 from collections.abc import Mapping, Sequence
 
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.reading import brief
+from tv_jax.io.errors import UserError
+from tv_jax.io.reading import brief
 
 # Some templates print today's date. A fixed date makes runs repeatable.
 DATE = "26 Jul 2024"

@@ -4,9 +4,9 @@ import logging
 import os
 import re
 
-from tv_jax.edge import reading
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.reading import brief, name_of
+from tv_jax.io import reading
+from tv_jax.io.errors import UserError
+from tv_jax.io.reading import brief, name_of
 from tv_jax.models import gguf, storage
 
 # A checkpoint without any of these files has no tokenizer.

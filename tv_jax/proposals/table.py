@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tv_jax.edge import names
+from tv_jax.io import names
 from tv_jax.proposals.proposal import Proposal
 from tv_jax.proposals.standard import (
   SAMPLE_THEN_TOP,

@@ -3,8 +3,8 @@
 from absl import flags
 
 from tv_jax import proposals, replay
-from tv_jax.edge import cli, names, progress, tables
-from tv_jax.edge.errors import UserError
+from tv_jax.io import cli, names, progress, tables
+from tv_jax.io.errors import UserError
 from tv_jax.replay import comparison
 from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit, resolve
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tv_jax.edge import tables
 from tv_jax.engine.results import Estimate
+from tv_jax.io import tables
 from tv_jax.replay.cycles import Cycles
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from tv_jax import tree as tree_lib
 from tv_jax import verifiers
-from tv_jax.edge import disk
-from tv_jax.edge.errors import UserError
+from tv_jax.io import disk
+from tv_jax.io.errors import UserError
 from tv_jax.proposals import INVALID, PROPOSALS, Proposal
 from tv_jax.tree import ROOT, Tree
 

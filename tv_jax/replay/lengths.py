@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import drafting, verifiers
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine import contract
+from tv_jax.io.errors import UserError
+from tv_jax.io.progress import Progress, silent
 from tv_jax.replay.cycles import Cycles
 from tv_jax.verifiers import Decide, Verifier
 

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from tv_jax.edge.errors import UserError
 from tv_jax.engine.config import DecodeConfig, Rule, decode_config
 from tv_jax.engine.decode import Batch
 from tv_jax.engine.generate import Prompts, decode_all, read_prompts
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import Generation
+from tv_jax.io.errors import UserError
 from tv_jax.proposals import Proposal
 from tv_jax.replay import cycles
 from tv_jax.tree import Tree

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 import jax
 import numpy as np
 
-from tv_jax.edge.errors import UserError
 from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.generate import encode_prompts
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.state import Continuation, Judged, Trace
+from tv_jax.io.errors import UserError
 from tv_jax.models import templates
 from tv_jax.proposals import INVALID
 from tv_jax.runs import questions as questions_lib

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 from tv_jax.runs import store
 from tv_jax.runs.records import AXES, DRAFTED_AXES, NONE, PLAIN, TASKS, Answer
 from tv_jax.runs.store import StoredRun

@@ -9,8 +9,8 @@ import pathlib
 import zlib
 from collections.abc import Sequence
 
-from tv_jax.edge import reading
-from tv_jax.edge.errors import UserError
+from tv_jax.io import reading
+from tv_jax.io.errors import UserError
 from tv_jax.runs.records import ALL
 
 # The source of Spec-Bench's questions.

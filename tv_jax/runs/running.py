@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 
 import jax
 
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine import pair as pair_lib
 from tv_jax.engine.pair import Pair
+from tv_jax.io.errors import UserError
+from tv_jax.io.progress import Progress, silent
 from tv_jax.models import sharding, templates
 from tv_jax.runs import environment, metrics, sources, store, timing
 from tv_jax.runs.asking import Answerer

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from tv_jax import drafting, proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.edge import checks, names
-from tv_jax.edge.errors import UserError
 from tv_jax.engine.config import DecodeConfig, decode_config
 from tv_jax.engine.pair import Pair
+from tv_jax.io import checks, names
+from tv_jax.io.errors import UserError
 from tv_jax.models import templates
 from tv_jax.models.config import DTYPES
 from tv_jax.proposals import Proposal

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 import jax
 
-from tv_jax.edge import names
-from tv_jax.edge.reading import path_of
+from tv_jax.io import names
+from tv_jax.io.reading import path_of
 from tv_jax.models import gguf, native, storage
 from tv_jax.runs.questions import Question
 from tv_jax.runs.settings import Run

@@ -23,9 +23,9 @@ import os
 import pathlib
 from typing import Any
 
-from tv_jax.edge import disk
-from tv_jax.edge.disk import StoreError
-from tv_jax.edge.errors import UserError
+from tv_jax.io import disk
+from tv_jax.io.disk import StoreError
+from tv_jax.io.errors import UserError
 from tv_jax.runs.records import Answer, Key
 
 CONFIG = "config.json"

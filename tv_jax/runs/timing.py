@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import jax
 
-from tv_jax.edge.progress import Progress
 from tv_jax.engine.decode import time_in_turn
 from tv_jax.engine.pair import Pair
+from tv_jax.io.progress import Progress
 from tv_jax.runs import asking, environment
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs.questions import Question

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from tv_jax.edge import checks, names, reading
-from tv_jax.edge.errors import UserError
+from tv_jax.io import checks, names, reading
+from tv_jax.io.errors import UserError
 from tv_jax.tree.shapes import (
   EAGLE_SPARSE,
   branching,

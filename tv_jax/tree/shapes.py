@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 from tv_jax.tree.static import NO_PARENT, ROOT, Tree, check_size
 
 

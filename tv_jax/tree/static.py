@@ -16,7 +16,7 @@ import functools
 import jax
 import numpy as np
 
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 
 ROOT = 0
 NO_PARENT = -1

@@ -8,8 +8,8 @@ import sys
 from absl import flags
 
 from tv_jax import runs
-from tv_jax.edge import cli, config_flag, tables
-from tv_jax.edge.errors import UserError
+from tv_jax.io import cli, config_flag, tables
+from tv_jax.io.errors import UserError
 from tv_jax.models import templates
 from tv_jax.tune import tuning
 

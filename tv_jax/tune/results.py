@@ -8,8 +8,8 @@ import pathlib
 
 import numpy as np
 
-from tv_jax.edge import disk, tables
 from tv_jax.engine.results import Estimate
+from tv_jax.io import disk, tables
 from tv_jax.runs.report.tables import estimate
 from tv_jax.tree import Tree
 

@@ -19,14 +19,14 @@ import numpy as np
 
 from tv_jax import tree as tree_lib
 from tv_jax import verifiers
-from tv_jax.edge import reading
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.progress import Progress, silent
 from tv_jax.engine.config import DecodeConfig, Rule, decode_config
 from tv_jax.engine.decode import Prompt, time_in_turn
 from tv_jax.engine.generate import Prompts, decode_all, read_prompts
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import Estimate, Generation
+from tv_jax.io import reading
+from tv_jax.io.errors import UserError
+from tv_jax.io.progress import Progress, silent
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 from tv_jax.tune import choosing

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 from tv_jax.proposals import INVALID
 from tv_jax.tree import ROOT
 from tv_jax.verifiers.offers import Offers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tv_jax.edge import names
+from tv_jax.io import names
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 from tv_jax.verifiers import block, reference, token_level, traversal

@@ -14,7 +14,7 @@ import numpy as np
 from jax.core import Tracer
 
 from tv_jax import probs, proposals
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers.decision import Decision, settle

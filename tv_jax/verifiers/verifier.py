@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import jax
 
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 from tv_jax.verifiers import offers as offers_lib

@@ -15,7 +15,7 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 
 DIFFERENT = (
   "the function keeps something from run to run, or draws numbers that are not"

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tv_jax.edge.reading import brief, listed
+from tv_jax.io.reading import brief, listed
 from tv_jax.models import rope
 from tv_jax.models.families import FAMILIES
 from tv_jax.models.gguf.reader import FACTORS, File, dequantised, read

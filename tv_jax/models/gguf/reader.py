@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 from tv_jax.models.layout import StoredTensor
 
 SUFFIX = ".gguf"

@@ -15,7 +15,7 @@ from tokenizers import (
 )
 from tokenizers.models import BPE
 
-from tv_jax.edge.reading import brief
+from tv_jax.io.reading import brief
 from tv_jax.models.gguf.reader import File, read
 
 # Types of tokens.

@@ -3,8 +3,8 @@
 import dataclasses
 from collections.abc import Mapping
 
-from tv_jax.edge.tables import NOTHING, Table
 from tv_jax.engine.results import Estimate
+from tv_jax.io.tables import NOTHING, Table
 from tv_jax.runs import metrics
 from tv_jax.runs.metrics import Times
 from tv_jax.runs.records import Method

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from tv_jax.edge.tables import NOTHING, Table, comma_separated
 from tv_jax.engine.results import Estimate
+from tv_jax.io.tables import NOTHING, Table, comma_separated
 from tv_jax.runs import metrics, records
 from tv_jax.runs.metrics import Cell
 from tv_jax.runs.records import ALL, Method

@@ -6,11 +6,11 @@ import os
 import pathlib
 from typing import NamedTuple
 
-from tv_jax.edge import disk
-from tv_jax.edge import tables as formats
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.tables import Table
 from tv_jax.engine.results import FAULT
+from tv_jax.io import disk
+from tv_jax.io import tables as formats
+from tv_jax.io.errors import UserError
+from tv_jax.io.tables import Table
 from tv_jax.runs import store
 from tv_jax.runs.report import forest, page, speed, tables
 from tv_jax.runs.report.tables import ALL, Cells

@@ -9,7 +9,7 @@ import pathlib
 import reprlib
 from collections.abc import Iterator
 
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 
 # Models, trees and questions that come with the package. Their names begin with
 # "bundled/"; names of files in other installed packages with "installed/".

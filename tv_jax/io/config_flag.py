@@ -9,7 +9,7 @@ from absl import flags
 from ml_collections import config_flags
 from ml_collections.config_dict import ConfigDict
 
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 
 flags.disclaim_key_flags()  # --help shows them with the command that has them
 

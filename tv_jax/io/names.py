@@ -21,7 +21,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 
 _FOREIGN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from absl import app, flags, logging
 
-from tv_jax.edge.errors import UserError
+from tv_jax.io.errors import UserError
 
 
 def run(

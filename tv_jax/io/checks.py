@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tv_jax.edge.errors import UserError
-from tv_jax.edge.reading import brief
+from tv_jax.io.errors import UserError
+from tv_jax.io.reading import brief
 
 Check = Callable[..., Any]
 

@@ -1,1 +1,0 @@
-"""Input and output: names, files, flags, signals, tables."""

@@ -1,0 +1,1 @@
+"""Input and output: commands, names and files."""
