@@ -147,8 +147,8 @@ def main() -> None:
     for seed, name in enumerate(names)
   )
   head = gpu_shapes.head(target, gpu_shapes.random_of(2))
-  pair = Pair(target=target, draft=draft, draft_kind="independent")
-  other = Pair(target=target, draft=head, draft_kind="eagle")
+  pair = Pair(target=target, draft=draft)
+  other = Pair(target=target, draft=head)
   title = f"Cycles of {' and '.join(names)}, {dtype}, random weights"
   common.show(title, HEADER, [*cycles(pair, other, trees, rows)])
 

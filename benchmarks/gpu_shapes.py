@@ -176,7 +176,7 @@ def decoding(
     kind = "eagle" if isinstance(draft.module, eagle.Eagle) else "independent"
     kind = "eagle3" if draft.config.target_layers else kind
     kind = "dspark" if draft.config.block else kind
-  pair = Pair(target=target, draft=draft, draft_kind=kind)
+  pair = Pair(target=target, draft=draft)
   rule = verifier if draft else None
   options = {"tree": tree, "verifier": rule, "panel": None} | options
   return decode_config(pair, **options)

@@ -113,10 +113,10 @@ def load_peer(pair: Pair, tokens: int) -> Peer:
   """Loads the weights of a pair into transformers."""
   with tempfile.TemporaryDirectory() as folder:
     models.save(f"{folder}/target", pair.target)
-    if pair.draft_kind != "independent":
-      return Peer(f"{folder}/target", None, tokens)
     draft = pair.draft
     assert draft
+    if draft.kind != "independent":
+      return Peer(f"{folder}/target", None, tokens)
     if draft.config.shares_embedding:
       params = {
         k: x for k, x in draft.params.items() if k not in decoder.OF_TARGET
@@ -268,9 +268,6 @@ def main() -> None:
   parser = argparse.ArgumentParser("benchmarks.peers")
   parser.add_argument("--draft", required=True, help="as tv_jax.load takes it")
   parser.add_argument("--target", required=True, help="likewise")
-  parser.add_argument(
-    "--draft_kind", default="independent", help="of the draft"
-  )
   parser.add_argument("--prompts", default="minibench", help="as in a config")
   parser.add_argument("--template", default="raw", help="raw, chat or vicuna")
   parser.add_argument("--trees", nargs="+", default=["chain:5", "eagle"])
@@ -281,7 +278,7 @@ def main() -> None:
   parser.add_argument("--rounds", type=int, default=7)
   parser.add_argument("--alone", action="store_true", help="no transformers")
   flags = parser.parse_args()
-  pair = tv_jax.load(flags.draft, flags.target, draft_kind=flags.draft_kind)
+  pair = tv_jax.load(flags.target, flags.draft)
   peer = None if flags.alone else load_peer(pair, flags.tokens)
   prompts = read_prompts(pair, flags.prompts, flags.template)
   torch = "" if flags.alone else f", torch {metadata.version('torch')}"

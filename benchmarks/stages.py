@@ -88,15 +88,12 @@ def main() -> None:
   parser = argparse.ArgumentParser("benchmarks.stages")
   parser.add_argument("--draft", required=True, help="as tv_jax.load takes it")
   parser.add_argument("--target", required=True, help="likewise")
-  parser.add_argument("--draft_kind", default="independent")
   parser.add_argument(
     "--trees", nargs="+", default=["chain:1", "chain:2", "chain:4", "eagle"]
   )
   parser.add_argument("--rounds", type=int, default=15)
   flags = parser.parse_args()
-  pair = tv_jax.load(
-    path_of(flags.draft), path_of(flags.target), draft_kind=flags.draft_kind
-  )
+  pair = tv_jax.load(path_of(flags.target), path_of(flags.draft))
   methods = {}
   for tree in (None, *flags.trees):
     name = tree or "plain"

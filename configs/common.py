@@ -47,13 +47,13 @@ GREEDY = {
   "per_task": 2,
 }
 
-# The bundled target's drafts, by a config's argument: which, and its kind.
+# The bundled target's drafts, by a config's argument.
 DRAFTS = {
-  "": ("bundled/draft", "independent"),
-  "weak": ("bundled/draft_weak", "independent"),
-  "eagle": ("bundled/eagle", "eagle"),
-  "eagle3": ("bundled/eagle3", "eagle3"),
-  "dspark": ("bundled/dspark", "dspark"),
+  "": "bundled/draft",
+  "weak": "bundled/draft_weak",
+  "eagle": "bundled/eagle",
+  "eagle3": "bundled/eagle3",
+  "dspark": "bundled/dspark",
 }
 
 
@@ -85,10 +85,9 @@ def named(experiment: str, arg: str, known: Iterable[str]) -> str:
 def bundled(experiment: str, arg: str, **fields) -> ml_collections.ConfigDict:
   """A run of the bundled target on MiniBench, with the draft `DRAFTS[arg]`."""
   name = named(experiment, arg, DRAFTS)
-  draft, kind = DRAFTS[arg]
   result = config(
     name,
-    models={"target": "bundled/target", "draft": draft, "draft_kind": kind},
+    models={"target": "bundled/target", "draft": DRAFTS[arg]},
     exact_match=True,
     padded_to=128,
     # Rows wait for the longest of their batch, and a CPU computes them all.
@@ -107,7 +106,7 @@ def laptop(
     experiment: The run's name.
     arg: A key of `variants`, `paper`, `greedy`, or none.
     variants: The fields to change, by argument.
-    models: The target, the draft and its kind.
+    models: The target and the draft.
   """
   variants = {"": {}, "paper": PAPER, "greedy": GREEDY} | variants
   result = config(

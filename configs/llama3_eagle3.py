@@ -32,6 +32,5 @@ def get_config(arg: str = "") -> ml_collections.ConfigDict:
     models={
       "target": "meta-llama/Llama-3.1-8B-Instruct",
       "draft": "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B",
-      "draft_kind": "eagle3",
     },
   )

@@ -27,11 +27,11 @@ import ml_collections
 
 from configs import common
 
-# By argument: the repository of deepseek-ai, and the kind.
+# By argument: the repository of deepseek-ai.
 DRAFTS = {
-  "": ("dspark_qwen3_8b_block7", "dspark"),
-  "dflash": ("dflash_qwen3_8b_block7", "dspark"),
-  "eagle3": ("eagle3_qwen3_8b_ttt7", "eagle3"),
+  "": "dspark_qwen3_8b_block7",
+  "dflash": "dflash_qwen3_8b_block7",
+  "eagle3": "eagle3_qwen3_8b_ttt7",
 }
 
 
@@ -41,14 +41,12 @@ def get_config(arg: str = "") -> ml_collections.ConfigDict:
   short = "smoke" if arg.endswith("smoke") else ""
   known = [*DRAFTS, "smoke", *(f"{draft}_smoke" for draft in DRAFTS if draft)]
   common.named("qwen3_8b", arg, known)
-  draft, kind = DRAFTS[name]
   return common.spec_bench(
     common.named("qwen3_8b", name, DRAFTS),
     short,
     models={
       "target": "Qwen/Qwen3-8B",
-      "draft": f"deepseek-ai/{draft}",
-      "draft_kind": kind,
+      "draft": f"deepseek-ai/{DRAFTS[name]}",
       "template": "without_thinking",
     },
   )

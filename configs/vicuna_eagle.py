@@ -37,7 +37,6 @@ def get_config(arg: str = "") -> ml_collections.ConfigDict:
     models={
       "target": "lmsys/vicuna-7b-v1.3",
       "draft": "yuhuili/EAGLE-Vicuna-7B-v1.3",
-      "draft_kind": "eagle",
       "template": "vicuna",
     },
   )

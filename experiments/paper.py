@@ -67,7 +67,7 @@ TABLES = _read()
 
 def closest(models: dict) -> PaperPair:
   """Returns the pair that is closest to a config's models."""
-  if models["draft_kind"] != "independent":
+  if any(kind in models["draft"].lower() for kind in ("eagle", "dspark")):
     return VICUNA
   small = "llama-2" in models["target"].lower() or "weak" in models["draft"]
   return LLAMA2 if small else LLAMA3

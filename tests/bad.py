@@ -4,6 +4,8 @@ import contextlib
 
 import pytest
 
+from tv_jax.io.errors import UserError
+
 
 @contextlib.contextmanager
 def refused(*fragments):
@@ -16,7 +18,7 @@ def refused(*fragments):
 def one_line(error, *fragments):
   """What is refused, in one line."""
   message = str(error.value)
-  assert type(error.value) is ValueError
+  assert type(error.value) is UserError
   assert "\n" not in message
   assert len(message) < 1000
   for fragment in fragments:

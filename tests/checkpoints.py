@@ -222,15 +222,15 @@ def pair(kind="independent"):
   """Random models to decode with; "self" drafts for itself, "none" does not."""
   target = ours(tiny())
   if kind == "self":
-    return Pair(target=target, draft=target, draft_kind="independent")
+    return Pair(target=target, draft=target)
   if kind == "none":
-    return Pair(target=target, draft=None, draft_kind=kind)
+    return Pair(target=target, draft=None)
   if kind == "dflash":
     draft = ours_dspark(target, rank=0)
-    return Pair(target=target, draft=draft, draft_kind="dspark")
+    return Pair(target=target, draft=draft)
   makers = {"eagle": ours_head, "eagle3": ours_eagle3, "dspark": ours_dspark}
   if kind in makers:
     draft = makers[kind](target)
   else:
     draft = ours(tiny(num_hidden_layers=1), seed=1)
-  return Pair(target=target, draft=draft, draft_kind=kind)
+  return Pair(target=target, draft=draft)

@@ -95,7 +95,7 @@ def _own_programs(request):
 @pytest.fixture(scope="session")
 def bundled():
   """The bundled pair."""
-  return tv_jax.load(reading.BUNDLED / "draft", reading.BUNDLED / "target")
+  return tv_jax.load(reading.BUNDLED / "target", reading.BUNDLED / "draft")
 
 
 @pytest.fixture(scope="module")

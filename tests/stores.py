@@ -11,7 +11,7 @@ from tv_jax.runs.store import Store
 ROOT = pathlib.Path(__file__).parents[1]
 CONFIG = {
   "experiment": "a",
-  "models": {"target": "b", "draft": "c", "draft_kind": "llama"},
+  "models": {"target": "b", "draft": "c"},
   "questions": "minibench",
   "trees": ["eagle"],
   "verifiers": ["traversal"],

@@ -17,10 +17,8 @@ from tv_jax.verifiers import VERIFIERS
 ROWS, BATCH = 20_000, 1_000
 
 
-def case(draft_kind="independent", temperature=0.5, **options):
-  return tiny_pairs.case(
-    draft_kind, temperature, **{"tree": "kary:2x2"} | options
-  )
+def case(kind="independent", temperature=0.5, **options):
+  return tiny_pairs.case(kind, temperature, **{"tree": "kary:2x2"} | options)
 
 
 def p_value(case, rows=ROWS):
@@ -235,7 +233,7 @@ def test_the_command():
     "--rows=2000",
     "--verifiers=tv_jax.verifiers.block:RULE",
     "--trees=chain:2",
-    "--draft_kind=independent",
+    "--kinds=independent",
     "--proposals=top_k",
     "--temperatures=1",
     "--top_p=1",
@@ -250,7 +248,7 @@ def test_the_command():
   ("flags", "words"),
   quick.shorter(
     [
-      (["--draft_kind=medusa"], "draft 'medusa': not one of independent,"),
+      (["--kinds=medusa"], "draft 'medusa': not one of independent,"),
       (["--top_p=1.5"], "--top_p=1.5"),
       (["--samples=x.jsonl"], "give --model"),
     ]

@@ -97,7 +97,7 @@ def test_the_law_is_the_product_of_the_softmaxes(target, prompts, temperature):
 def test_what_is_written_is_hard_and_loads_as_others_do(
   folder, target, prompts
 ):
-  pair = tv_jax.load(folder / "draft", folder / "target")
+  pair = tv_jax.load(folder / "target", folder / "draft")
   assert pair.ends == ()
   first = samples.law(target, prompts, 1)
   np.testing.assert_array_equal(first[:, 0], first[:, 1])  # a tie

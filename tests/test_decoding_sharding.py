@@ -39,9 +39,8 @@ def test_two_devices_decode_as_one(tmp_path, kind, split):
   models.save(tmp_path / "dspark", checkpoints.ours_dspark(target))
   one, both = (
     tv_jax.load(
-      tmp_path / kind,
       tmp_path / "target",
-      draft_kind=kind,
+      tmp_path / kind,
       mesh=mesh,
       shard_draft=split,
     )

@@ -139,7 +139,7 @@ def test_levels_are_those_of_the_drafter_at_each_root(kind, monkeypatch):
   roots = jnp.array([[5, 3, 6, 4]], jnp.int32)
   levels = [*passes.levels(draft.module, params, tokens, read, roots, D)]
   assert len(levels) == D
-  drafter = drafting.KINDS[pair.draft_kind](draft.module)
+  drafter = drafting.KINDS[pair.draft.kind](draft.module)
   for w, t in enumerate(roots[0].tolist()):
     cache = drafter.prefill(
       params,
@@ -188,7 +188,7 @@ def test_a_draft_that_knows_few_tokens_is_written_and_loaded(kind, tmp_path):
       jax.random.key(1), (5, 4)
     )
   drafts.save(tmp_path / "draft", made)
-  pair = tv_jax.load(tmp_path / "draft", tmp_path / "target", draft_kind=kind)
+  pair = tv_jax.load(tmp_path / "target", tmp_path / "draft")
   assert pair.draft.config.draft_vocab_size == 5
   place = np.asarray(pair.draft.params["place"])
   assert [*np.flatnonzero(place < 5)] == [*known]
@@ -293,9 +293,7 @@ def test_a_draft_learns_to_be_as_sure_as_it_is_right():
 def test_a_run_is_as_long_as_its_score():
   target = checkpoints.ours(checkpoints.tiny())
   draft = checkpoints.ours_dspark(target)
-  pair = tv_jax.engine.pair.Pair(
-    target=target, draft=draft, draft_kind="dspark"
-  )
+  pair = tv_jax.engine.pair.Pair(target=target, draft=draft)
   prompts = [[i, i + 1] for i in range(32)]
   how = {"tree": "chain:4", "max_new_tokens": 64, "batch_size": 32, "ends": ()}
   run = tv_jax.generate(pair, prompts, verifier="traversal", **how)
@@ -318,12 +316,10 @@ WRITING = distill.Writing(
   conversations=24, question_tokens=12, answer_tokens=24
 )
 HOW = {
-  "independent": Training(
-    draft_kind="independent", depth=1, layers=(0, 4), steps=40
-  ),
-  "eagle": Training(draft_kind="eagle", depth=2),
-  "eagle3": Training(draft_kind="eagle3", depth=2),
-  "dspark": Training(draft_kind="dspark", depth=3, rank=8, roots=8),
+  "independent": Training(kind="independent", depth=1, layers=(0, 4), steps=40),
+  "eagle": Training(kind="eagle", depth=2),
+  "eagle3": Training(kind="eagle3", depth=2),
+  "dspark": Training(kind="dspark", depth=3, rank=8, roots=8),
 }
 HOW = {
   kind: dataclasses.replace(
@@ -340,7 +336,7 @@ HOW = {
 
 @pytest.fixture(scope="module")
 def pair():
-  return tv_jax.load(None, "bundled/target", draft_kind="none")
+  return tv_jax.load("bundled/target")
 
 
 @pytest.fixture(scope="module")
@@ -409,7 +405,7 @@ def test_training_makes_it_longer_and_a_kill_changes_nothing(
   )
   gain = again.over(before, "traversal")[-1]
   assert gain.mean > 3 * gain.error > 0
-  made = tv_jax.load(tmp_path / "whole", "bundled/target", draft_kind=kind)
+  made = tv_jax.load("bundled/target", tmp_path / "whole")
   held = distill.read(folder)[:8]
   depth = len(whole.gain)
   mean = whole.lengths["traversal"][-1].mean

@@ -25,7 +25,7 @@ GOLDEN = json.loads(FOLDER.with_suffix(".json").read_text())
 
 def load(name):
   """Loads the pair with the draft of this name."""
-  return tv_jax.load(FOLDER / name, FOLDER / "target", draft_kind="dspark")
+  return tv_jax.load(FOLDER / "target", FOLDER / name)
 
 
 @pytest.mark.parametrize("name", GOLDEN)

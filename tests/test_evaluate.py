@@ -293,3 +293,19 @@ def test_a_rule_for_chains_runs_on_chains_alone():
 def test_too_few_devices_are_said_to_be():
   with pytest.raises(ValueError, match=r"models.devices=64: there are only 2"):
     runs.load(runs.from_config(config(models__devices=64)))
+
+
+def test_a_run_without_a_draft_decodes_plainly(tmp_path):
+  fields = {"tasks": "qa", "per_task": 1, "plain": False, "models__draft": ""}
+  runs.run(config(**fields), tmp_path)
+  unit = store.read(tmp_path)
+  assert [item.method.plain for item in unit.items] == [True]
+  assert unit.done
+  report.write(tmp_path)
+
+
+def test_a_field_that_is_gone_is_named():
+  raw = config().to_dict()
+  raw["models"]["draft_kind"] = "eagle"
+  with pytest.raises(ValueError, match=r"models\.draft_kind is gone.*remove"):
+    runs.from_config(raw)

@@ -258,7 +258,7 @@ class TestRefusals:
   def test_of_another_vocabulary(self):
     other = checkpoints.ours(checkpoints.tiny(vocab_size=50), 1)
     with pytest.raises(ValueError, match="50 is not the target's"):
-      Pair(target=pair().target, draft=other, draft_kind="independent")
+      Pair(target=pair().target, draft=other)
 
 
 def test_the_options_stand_in_the_signatures():

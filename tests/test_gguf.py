@@ -98,8 +98,8 @@ def test_a_quantised_file_is_its_weights(tmp_path, name):
 
 
 def test_the_bundled_target_answers_from_a_file(bundled):
-  whole = tv_jax.load(None, BUNDLED / "target", draft_kind="none")
-  pair = tv_jax.load(None, str(bundled), draft_kind="none")
+  whole = tv_jax.load(BUNDLED / "target")
+  pair = tv_jax.load(str(bundled))
   assert pair.target.config == dataclasses.replace(
     whole.target.config, dtype="float32"
   )

@@ -77,7 +77,7 @@ def test_smollm2_is_that_of_transformers():
   import transformers
 
   path = pathlib.Path(os.environ["SMOLLM2_GGUF"])
-  pair = tv_jax.load(None, path, draft_kind="none")
+  pair = tv_jax.load(path)
   own = pair.tokenizer
   other = transformers.AutoTokenizer.from_pretrained(
     path.parent, gguf_file=path.name

@@ -19,7 +19,7 @@ from tv_jax.engine.config import decode_config
 
 ASK = """
 import json, sys, jax, tv_jax
-pair = tv_jax.load("bundled/draft", "bundled/target")
+pair = tv_jax.load("bundled/target", "bundled/draft")
 tv_jax.engine.keep_programs()
 result = tv_jax.generate(pair, [[1, 5]], verifier=None, max_new_tokens=4)
 folder = jax.config.jax_compilation_cache_dir

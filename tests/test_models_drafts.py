@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import json
 import pathlib
+import shutil
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +16,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import tv_jax
-from configs import quickstart
 from tests import bad, checkpoints
 from tests import eagle3_files as files
-from tv_jax import drafting, models, runs
+from tv_jax import drafting, models
 from tv_jax.models import config as configs
 from tv_jax.models import decoder, loading, sharding
 
@@ -120,8 +120,8 @@ def layer_of_llama(config, w, x):
 @pytest.mark.parametrize("case", ["eagle", "eagle tied"])
 def test_an_eagle_head_is_its_definition(case, tmp_path):
   """A text, levels drafted behind it, and then the target's true features."""
-  kind, target, tensors = publish(tmp_path, case)
-  head = models.load(tmp_path, target=target, draft_kind=kind)
+  _, target, tensors = publish(tmp_path, case)
+  head = models.load(tmp_path, target=target)
   config, theirs = head.config, target.params
   w = {name: np.asarray(x, np.float64) for name, x in tensors.items()}
   embedding = np.asarray(theirs["embedding"], np.float64)
@@ -155,7 +155,7 @@ def test_an_eagle_head_is_its_definition(case, tmp_path):
 @pytest.mark.parametrize("layout", files.CONFIGS)
 def test_an_eagle3_head_gives_what_the_published_code_gave(layout, tmp_path):
   _, target, tensors = publish(tmp_path, layout)
-  head = models.load(tmp_path, target=target, draft_kind="eagle3")
+  head = models.load(tmp_path, target=target)
   assert head.config.target_layers == files.LAYERS[layout]
   _, tokens, features = files.given(layout)
   run, T, cache = runner(head), files.PAIRS, head.init_cache(1, 16)
@@ -186,14 +186,14 @@ def test_an_eagle3_head_gives_what_the_published_code_gave(layout, tmp_path):
   ],
 )
 def test_what_we_save_is_what_was_published(case, left, tmp_path):
-  kind, target, tensors = publish(tmp_path / "theirs", case)
-  draft = models.load(tmp_path / "theirs", target=target, draft_kind=kind)
+  _, target, tensors = publish(tmp_path / "theirs", case)
+  draft = models.load(tmp_path / "theirs", target=target)
   models.save(tmp_path / "ours", draft)
   written = load_file(tmp_path / "ours" / "model.safetensors")
   assert {*tensors} - {*written} == left
   for name, tensor in written.items():
     np.testing.assert_array_equal(tensor, tensors[name])
-  again = models.load(tmp_path / "ours", target=target, draft_kind=kind)
+  again = models.load(tmp_path / "ours", target=target)
   assert again.module == draft.module
   jax.tree.map(np.testing.assert_array_equal, again.params, draft.params)
 
@@ -208,7 +208,7 @@ def test_an_embedding_of_its_own_or_the_targets(layout, tmp_path):
   shared = []
   for change in (None, swap):
     files.publish(tmp_path, layout, change=change)
-    head = models.load(tmp_path, target=target, draft_kind="eagle3")
+    head = models.load(tmp_path, target=target)
     shared.append(head.params["embedding"] is target.params["embedding"])
   assert shared == [layout == "safeailab", layout == "deepspec"]
 
@@ -222,7 +222,7 @@ def test_a_vocabulary_that_is_the_targets_own(tmp_path):
 
   files.publish(tmp_path, "safeailab", change=widen, draft_vocab_size=files.V)
   target = files.target("safeailab")
-  head = models.load(tmp_path, target=target, draft_kind="eagle3")
+  head = models.load(tmp_path, target=target)
   assert head.config.draft_vocab_size is None
   assert "place" not in head.params
 
@@ -230,9 +230,9 @@ def test_a_vocabulary_that_is_the_targets_own(tmp_path):
 # What is refused.
 
 
-def refuse(directory, kind, target, *words):
+def refuse(directory, target, *words):
   with bad.refused(*words):
-    models.load(directory, target=target, draft_kind=kind)
+    models.load(directory, target=target)
 
 
 QWEN3 = configs.to_dict(checkpoints.tiny(model_type="qwen3"))
@@ -261,9 +261,9 @@ QWEN3 = configs.to_dict(checkpoints.tiny(model_type="qwen3"))
   ids=str,
 )
 def test_a_config_that_is_wrong(case, changes, words, tmp_path):
-  kind, target, _ = publish(tmp_path, case)
+  _, target, _ = publish(tmp_path, case)
   checkpoints.rewrite(tmp_path, **changes)
-  refuse(tmp_path, kind, target, *words)
+  refuse(tmp_path, target, *words)
 
 
 @pytest.mark.parametrize(
@@ -277,32 +277,32 @@ def test_a_config_that_is_wrong(case, changes, words, tmp_path):
   ids=str,
 )
 def test_another_target(case, changes, words, tmp_path):
-  kind, target, _ = publish(tmp_path, case)
+  _, target, _ = publish(tmp_path, case)
   other = dataclasses.replace(target.config, **changes)
-  refuse(tmp_path, kind, checkpoints.ours(other, seed=5), words)
+  refuse(tmp_path, checkpoints.ours(other, seed=5), words)
 
 
 def test_few_tokens_that_are_not_named(tmp_path):
   files.publish(tmp_path, "safeailab", change=lambda x: x.pop("d2t"))
-  refuse(tmp_path, "eagle3", files.target("safeailab"), "missing: d2t")
+  refuse(tmp_path, files.target("safeailab"), "missing: d2t")
   twice = {"d2t": np.arange(20)[::-1] - np.arange(20) // 2}
   files.publish(tmp_path, "safeailab", change=lambda x: x.update(twice))
   words = "does not name 20 different tokens"
-  refuse(tmp_path, "eagle3", files.target("safeailab"), words)
+  refuse(tmp_path, files.target("safeailab"), words)
 
 
 def test_a_draft_that_does_not_fit_beside_its_target(tmp_path, monkeypatch):
-  kind, target, _ = publish(tmp_path, "dspark")
-  draft = models.load(tmp_path, target=target, draft_kind=kind)
+  _, target, _ = publish(tmp_path, "dspark")
+  draft = models.load(tmp_path, target=target)
   leaves = [y for x, y in draft.params.items() if x not in decoder.OF_TARGET]
   needed = sum(x.nbytes for x in jax.tree.leaves((leaves, target.params)))
   monkeypatch.setattr(loading, "machine_memory", lambda: needed)
-  models.load(tmp_path, target=target, draft_kind=kind)
+  models.load(tmp_path, target=target)
   monkeypatch.setattr(loading, "machine_memory", lambda: needed - 1)
-  refuse(tmp_path, kind, target, "and its target take", "choose dtype=")
+  refuse(tmp_path, target, "and its target take", "choose dtype=")
 
 
-# Kinds of drafting: one class and one line of `KINDS` each.
+# Kinds of drafts.
 
 
 @pytest.fixture(scope="module")
@@ -324,9 +324,8 @@ def saved(tmp_path_factory):
 def test_what_is_split(saved, kind, split):
   mesh = sharding.mesh(jax.devices()[:2])
   pair = tv_jax.load(
-    saved / kind,
     saved / "target",
-    draft_kind=kind,
+    saved / kind,
     mesh=mesh,
     shard_draft=split,
   )
@@ -335,51 +334,59 @@ def test_what_is_split(saved, kind, split):
     assert leaf.sharding.device_set == {*mesh.devices.flat}
 
 
-def test_another_kind_is_one_line(saved, monkeypatch):
-  """The target drafts for itself, from the same weights."""
+@pytest.mark.parametrize("kind", drafting.KINDS)
+def test_a_draft_says_what_it_is(saved, kind):
+  pair = tv_jax.load(saved / "target", saved / kind)
+  assert pair.draft.kind == kind
+  assert f"({kind})" in str(pair)
 
-  class Itself(drafting.Independent):
-    @staticmethod
-    def load(draft_kind, path, target, **options):
-      return target
 
-  monkeypatch.setitem(drafting.KINDS, "itself", Itself)
-  raw = quickstart.get_config().to_dict()
-  raw["models"]["draft_kind"] = "itself"
-  runs.from_config(raw)
-  path = saved / "target"
-  pair = tv_jax.load(path, path, draft_kind="itself")
-  result = tv_jax.generate(
-    pair,
-    [[5], [1, 2, 3]],
-    tree="chain:2",
-    verifier="token_level",
-    proposal="top_k",
-    temperature=0,
-    max_new_tokens=9,
-    ends=(),
-  )
-  assert all(set(gained) == {3} for gained in result.accepted)
+def test_without_a_draft_decoding_is_plain(saved):
+  pair = tv_jax.load(saved / "target")
+  assert pair.draft is None
+  with pytest.raises(ValueError, match="verifier=None"):
+    tv_jax.generate(pair, [[5]], tree="chain:2")
 
 
 @pytest.mark.parametrize(
-  ("draft", "kind", "words"),
+  ("kind", "words"),
   [
-    ("independent", "medusa", "not one of independent, eagle, eagle3, dspark"),
-    (None, "independent", "needs a draft"),
-    ("nowhere", "independent", "neither a directory"),
-    ("independent", "eagle", 'a model of its own.*draft_kind="independent"'),
-    ("eagle3", "eagle", 'EAGLE-3 head.*draft_kind="eagle3"'),
-    ("eagle", "eagle3", 'EAGLE-1 head.*draft_kind="eagle"'),
-    ("dspark", "independent", 'a DSpark draft.*draft_kind="dspark"'),
+    ("independent", "is larger than its target"),
+    ("eagle", "is an EAGLE-1 head, and no target"),
+    ("eagle3", "is an EAGLE-3 head, and no target"),
+    ("dspark", "is a DSpark draft, and no target"),
   ],
 )
-def test_another_kind_of_draft_is_refused(saved, draft, kind, words):
-  with pytest.raises(ValueError, match=words):
-    tv_jax.load(draft and saved / draft, saved / "target", draft_kind=kind)
+def test_the_old_order_is_refused(saved, kind, words):
+  with bad.refused(words, "the target comes first, load(target, draft)"):
+    tv_jax.load(saved / kind, saved / "target")
+
+
+@pytest.mark.parametrize(
+  ("names", "fragments"),
+  [
+    (["lm_head.weight"], ["neither a language model nor a", "but lm_head"]),
+    (
+      ["model.layers.0.mlp.up_proj.weight", "fc.weight"],
+      ["several kinds", "(a language model)", r"fc\.weight (an EAGLE-1 head)"],
+    ),
+    (
+      ["fc.weight", "hidden_norm.weight", "midlayer.hidden_norm.weight"],
+      ["several kinds", "(an EAGLE-3 head)", "(a DSpark draft)"],
+    ),
+  ],
+)
+def test_a_checkpoint_of_no_kind_or_two_is_refused(
+  saved, tmp_path, names, fragments
+):
+  shutil.copy(saved / "target" / "config.json", tmp_path)
+  tensors = {name: np.ones(2, np.float32) for name in names}
+  save_file(tensors, tmp_path / "model.safetensors")
+  with bad.refused(str(tmp_path), *fragments):
+    tv_jax.load(saved / "target", tmp_path)
 
 
 def test_a_home_is_found(saved, monkeypatch):
   monkeypatch.setenv("HOME", str(saved))
-  loaded = tv_jax.load("~/independent", "~/target")
+  loaded = tv_jax.load("~/target", "~/independent")
   assert loaded.path == str(saved / "target")

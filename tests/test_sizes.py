@@ -17,7 +17,7 @@ def pair():
   config = checkpoints.tiny(max_position_embeddings=2**30)
   target = checkpoints.ours(config)
   draft = checkpoints.ours(dataclasses.replace(config, num_hidden_layers=1))
-  return Pair(target=target, draft=draft, draft_kind="independent")
+  return Pair(target=target, draft=draft)
 
 
 @pytest.mark.parametrize(

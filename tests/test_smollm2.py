@@ -100,7 +100,8 @@ def test_the_run_in_little(tmp_path, monkeypatch):
 )
 def test_the_bundled_drafts_draft_for_it(draft, kind):
   target = os.environ["SMOLLM2_GGUF"]
-  pair = tv_jax.load(f"bundled/{draft}", target, draft_kind=kind)
+  pair = tv_jax.load(target, f"bundled/{draft}")
+  assert pair.draft.kind == kind
   asked = ["Why is the sky blue?", "Write a story about a fox.", "What is 2+2?"]
   options = {"temperature": 0, "template": "chat", "max_new_tokens": 32}
   plain = tv_jax.generate(pair, asked, verifier=None, **options)
@@ -114,7 +115,7 @@ def test_the_bundled_drafts_draft_for_it(draft, kind):
 @pytest.mark.parametrize("temperature", [0, 1])
 def test_a_strong_draft_agrees_with_its_target(temperature):
   folder = os.environ["QWEN2_CODER"]
-  pair = tv_jax.load(f"{folder}/draft.gguf", f"{folder}/target.gguf")
+  pair = tv_jax.load(f"{folder}/target.gguf", f"{folder}/draft.gguf")
   options = {
     "temperature": temperature,
     "template": "chat",

@@ -22,9 +22,7 @@ ASKED = [
 @functools.cache
 def bundled(kind="independent"):
   name = "eagle" if kind == "eagle" else "draft"
-  return tv_jax.load(
-    reading.BUNDLED / name, reading.BUNDLED / "target", draft_kind=kind
-  )
+  return tv_jax.load(reading.BUNDLED / "target", reading.BUNDLED / name)
 
 
 @functools.cache

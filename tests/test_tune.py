@@ -165,7 +165,7 @@ def test_the_best_nodes_are_those_of_brute_force(tree):
 def pair():
   target, draft = (checkpoints.ours(TINY, seed) for seed in (0, 0))
   draft.params["unembedding"] = draft.params["unembedding"] / 2
-  return Pair(target=target, draft=draft, draft_kind="independent")
+  return Pair(target=target, draft=draft)
 
 
 OPTIONS = {

@@ -99,7 +99,7 @@ def test_laws_and_lengths(tmp_path):
   draft.params["unembedding"] = (
     0.5 * draft.params["unembedding"] + target.params["unembedding"]
   )
-  pair = Pair(target=target, draft=draft, draft_kind="independent", ends=())
+  pair = Pair(target=target, draft=draft, ends=())
   result = tv_jax.generate(pair, PROMPTS, **OPTIONS)
   tv_jax.record(pair, PROMPTS, tmp_path / "cycles.npz", **OPTIONS)
   cycles = replay.load(tmp_path / "cycles.npz")

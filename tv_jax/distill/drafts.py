@@ -59,43 +59,43 @@ class Trainee(NamedTuple):
     return self.trained | self.borrowed
 
 
-def check(draft_kind: str, target: Model, layers: Sequence[int]) -> None:
+def check(kind: str, target: Model, layers: Sequence[int]) -> None:
   """Raises ValueError for a draft that cannot be made.
 
   Args:
-    draft_kind: One of `KINDS`.
+    kind: One of `KINDS`.
     target: Its target.
     layers: The target's layers that initialise it.
   """
-  checks.one_of(KINDS)(draft_kind, "draft_kind")
-  if families := KINDS[draft_kind].families:
-    what = f"{target.source}: the target of draft_kind={draft_kind!r}"
+  checks.one_of(KINDS)(kind, "kind")
+  if families := KINDS[kind].families:
+    what = f"{target.source}: the target of kind={kind!r}"
     borrowed.check_family(target.config, families, what)
   last = target.config.num_hidden_layers - 1
-  most = 1 if draft_kind.startswith("eagle") else last + 1
+  most = 1 if kind.startswith("eagle") else last + 1
   if len(layers) > most or max(layers, default=0) > last:
     raise UserError(
       f"layers={[*layers]}: give at most {most}, from 0 to {last}"
     )
 
 
-def read_by(draft_kind: str, target: Config) -> tuple[int, ...]:
+def read_by(kind: str, target: Config) -> tuple[int, ...]:
   """Returns the target's layers whose outputs a draft reads.
 
   They are evenly spaced from the second layer on, as in published drafts. The
   highest is the input of the target's last layer, so that a draft initialised
   with that layer starts from the input that the layer expects.
   """
-  count, last = KINDS[draft_kind].reads, target.num_hidden_layers - 2
+  count, last = KINDS[kind].reads, target.num_hidden_layers - 2
   places = np.linspace(min(1, last), last, count).round()
   layers = sorted({int(x) for x in places})
-  if draft_kind == "eagle3" and len(layers) < 2:  # it reads at least two
+  if kind == "eagle3" and len(layers) < 2:  # it reads at least two
     layers = [decoder.INPUT, *layers]
   return tuple(layers)
 
 
 def make(
-  draft_kind: str,
+  kind: str,
   target: Model,
   key: jax.Array,
   layers: Sequence[int],
@@ -106,7 +106,7 @@ def make(
   """Makes a draft that is initialised with layers of its target.
 
   Args:
-    draft_kind: One of `KINDS`.
+    kind: One of `KINDS`.
     target: Its target.
     key: Random key of the other parameters.
     layers: The target's layers that initialise it; empty: the kind's default.
@@ -116,24 +116,24 @@ def make(
   """
   theirs, count = target.params, target.config.num_hidden_layers
   if not layers:
-    layers = sorted({i % count for i in KINDS[draft_kind].layers})
+    layers = sorted({i % count for i in KINDS[kind].layers})
   config = dataclasses.replace(
     target.config,
     num_hidden_layers=len(layers),
     dtype="float32",
     draft_vocab_size=None if known is None else len(known),
-    shares_embedding=draft_kind in ("independent", "eagle3"),
-    target_layers=read_by(draft_kind, target.config),
+    shares_embedding=kind in ("independent", "eagle3"),
+    target_layers=read_by(kind, target.config),
   )
   copies = [_wide(theirs[f"layers_{i}"]) for i in layers]
   norm = _wide(theirs["norm"])
   taken = _wide(borrowed.params(target, known))
-  if draft_kind == "independent":
+  if kind == "independent":
     trained = {f"layers_{i}": layer for i, layer in enumerate(copies)}
     trained["norm"] = norm
-  elif draft_kind == "eagle":
+  elif kind == "eagle":
     trained = _head(key, config, copies[0])
-  elif draft_kind == "eagle3":
+  elif kind == "eagle3":
     config = dataclasses.replace(config, tie_word_embeddings=False)
     taken = {"unembedding": taken["embedding"]} | taken
     trained = _head3(key, config, copies[0]) | {"norm": norm}
@@ -149,7 +149,7 @@ def make(
     config = dataclasses.replace(config, model_type="qwen3", block=block)
     trained = _in_one_pass(key, config, copies, taken["embedding"])
     trained["norm"] = norm
-  return Trainee(KINDS[draft_kind].module(config), trained, taken)
+  return Trainee(KINDS[kind].module(config), trained, taken)
 
 
 def _head(key, config: Config, layer: dict) -> dict:

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tv_jax import models
-from tv_jax.models import Cache, Model, sharding
+from tv_jax.models import Cache
 from tv_jax.tree import Tree
 
 
@@ -55,34 +54,6 @@ class Drafter:
   def block(self) -> int:
     """Number of levels drafted in one pass; 0 for one pass per level."""
     return 0
-
-  @staticmethod
-  def load(
-    draft_kind: str,
-    path,
-    target: Model,
-    *,
-    dtype,
-    split: bool,
-    revision: str | None,
-  ) -> Model:
-    """Loads the draft model; see `tv_jax.load`.
-
-    A draft on features has its target's dtype, and is split as its target is.
-    """
-    model = models.load(
-      path,
-      dtype,
-      target.mesh if split else None,
-      revision,
-      target=target,
-      draft_kind=draft_kind,
-    )
-    if model.mesh is target.mesh:
-      return model
-    place = sharding.placement("", target.mesh)  # a copy on each device
-    params = jax.device_put(model.params, place)
-    return dataclasses.replace(model, params=params)
 
   def prefill(
     self,

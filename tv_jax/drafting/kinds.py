@@ -91,7 +91,7 @@ class OnFeatures(Drafter):
     )
 
 
-# The drafter of each `draft_kind`.
+# The drafter of each kind of draft.
 KINDS: dict[str, type[Drafter]] = {
   "independent": Independent,
   "eagle": OnFeatures,

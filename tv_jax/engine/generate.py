@@ -60,7 +60,7 @@ def generate(
   The output has the distribution of the target model, whatever the draft, the
   tree and the verifier; they only change the speed.
 
-    pair = tv_jax.load("bundled/draft", "bundled/target")
+    pair = tv_jax.load("bundled/target", "bundled/draft")
     result = tv_jax.generate(pair, ["What does a fox eat?"], template="chat")
     print(result)  # tokens per cycle, expected lengths, speed
     print(result.text[0])

@@ -9,10 +9,10 @@ import os
 import jax
 from jax.sharding import Mesh
 
-from tv_jax import drafting, models
+from tv_jax import models
 from tv_jax.io.errors import UserError
 from tv_jax.io.reading import path_of
-from tv_jax.models import Model
+from tv_jax.models import Model, sharding
 from tv_jax.models import tokenizers as tokenizers_lib
 
 
@@ -23,15 +23,13 @@ class Pair:
   Attributes:
     target: The target model. Its output distribution is preserved.
     draft: The model that drafts; None if the pair can only decode plainly.
-    draft_kind: One of `drafting.KINDS`, or "none".
     ends: Token ids that end an answer.
     path: Directory or repository of the tokenizer, or None.
     revision: Commit of this repository.
   """
 
   target: Model
-  draft: Model | None
-  draft_kind: str
+  draft: Model | None = None
   ends: tuple[int, ...] = ()
   path: str | None = None
   revision: str | None = None
@@ -43,7 +41,7 @@ class Pair:
 
   def __repr__(self) -> str:
     """Shows where both models were loaded from."""
-    draft = f"{self.draft.source} ({self.draft_kind})" if self.draft else "none"
+    draft = f"{self.draft.source} ({self.draft.kind})" if self.draft else "none"
     return f"Pair(target={self.target.source}, draft={draft})"
 
   def positions(self, drafting: bool = True) -> int:
@@ -54,7 +52,7 @@ class Pair:
     """
     models = [self.target]
     # A head's rotary embedding works beyond the limit in its config.json.
-    if drafting and self.draft and self.draft_kind == "independent":
+    if drafting and self.draft and self.draft.kind == "independent":
       models.append(self.draft)
     return min(model.config.max_position_embeddings for model in models)
 
@@ -67,10 +65,9 @@ class Pair:
 
 
 def load(
-  draft,
   target,
+  draft=None,
   *,
-  draft_kind: str = "independent",
   dtype=None,
   mesh: Mesh | None = None,
   shard_draft: bool = False,
@@ -79,18 +76,18 @@ def load(
 ) -> Pair:
   """Loads a target model and its draft.
 
+  The draft's kind is read from its checkpoint: a separate language model, an
+  EAGLE-1 or EAGLE-3 head, or a DSpark or DFlash draft, which drafts all levels
+  in one pass.
+
   Args:
-    draft: A directory in Hugging Face's layout, a GGUF file, or a repository on
-      the hub. The package has "bundled/draft", "bundled/draft_weak",
-      "bundled/eagle", "bundled/eagle3" and "bundled/dspark" for
-      "bundled/target", and "bundled/smollm2_draft" and
-      "bundled/smollm2_eagle" for SmolLM2. Ignored if `draft_kind` is "none".
-    target: As for `draft`; "bundled/target", or "installed/PACKAGE/FILE" for a
-      file of an installed package.
-    draft_kind: "independent" for a separate language model, "eagle" for an
-      EAGLE-1 head, "eagle3" for an EAGLE-3 head, "dspark" for a DSpark or
-      DFlash draft, which drafts all levels in one pass, or "none" for plain
-      decoding.
+    target: A directory in Hugging Face's layout, a GGUF file, or a repository
+      on the hub. The package has "bundled/target"; "installed/PACKAGE/FILE" is
+      a file of an installed package.
+    draft: As for `target`; None for plain decoding. The package has
+      "bundled/draft", "bundled/draft_weak", "bundled/eagle", "bundled/eagle3"
+      and "bundled/dspark" for "bundled/target", and "bundled/smollm2_draft"
+      and "bundled/smollm2_eagle" for SmolLM2.
     dtype: Type of all weights. Default: as stored; on a CPU float32, since half
       precision is several times slower there.
     mesh: Devices over which to split the target (`models.sharding.mesh`).
@@ -102,35 +99,26 @@ def load(
   Raises:
     ValueError: A checkpoint is wrong. The message lists all its faults.
   """
-  known = (*drafting.KINDS, "none")
-  if draft_kind not in known:
-    raise UserError(
-      f"draft_kind={draft_kind!r} is not one of {', '.join(known)}"
-    )
-  if draft_kind != "none" and draft is None:
-    raise UserError(
-      f"draft_kind={draft_kind!r} needs a draft: give its path, or "
-      'draft_kind="none" for plain decoding'
-    )
   if dtype is None and jax.default_backend() == "cpu":
     dtype = "float32"
-  draft, target = map(_expanded, (draft, target))
-  model = models.load(target, dtype, mesh, revision)
-  loaded = None
-  if draft_kind != "none":
-    loaded = drafting.KINDS[draft_kind].load(
-      draft_kind,
-      draft,
-      model,
-      dtype=dtype,
-      split=shard_draft,
-      revision=draft_revision,
-    )
+  target, draft = map(_expanded, (target, draft))
+  model, loaded = models.load(target, dtype, mesh, revision), None
+  if draft is not None:
+    split = mesh if shard_draft else None
+    loaded = models.load(draft, dtype, split, draft_revision, target=model)
+    # A head in place of the target is refused by `models.load`.
+    if loaded.kind == "independent" and loaded.size > model.size:
+      raise UserError(
+        f"the draft {draft} is larger than its target {target}: the target"
+        " comes first, load(target, draft)"
+      )
+    if loaded.mesh is not mesh:  # a copy on each device
+      params = jax.device_put(loaded.params, sharding.placement((), mesh))
+      loaded = dataclasses.replace(loaded, params=params)
     tokenizers_lib.check_tokens((draft, draft_revision), (target, revision))
   return Pair(
     target=model,
     draft=loaded,
-    draft_kind=draft_kind,
     ends=tokenizers_lib.end_tokens(target, revision),
     path=str(target),
     revision=revision,

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tv_jax.io.errors import UserError
+from tv_jax.io.reading import listed
 from tv_jax.models.config import Config
 
 Path = tuple[str, ...]
@@ -47,16 +49,28 @@ class Layout:
   """Tensor names of a kind of checkpoint.
 
   Attributes:
-    draft_kind: Kind of draft; "independent" for a separate language model.
+    kind: A key of `drafting.KINDS`.
     layer: Prefix of a layer's tensors, with {} for the layer's number.
     tensors: Names of all other tensors, by parameter.
-    mark: A tensor that no earlier layout in `LAYOUTS` has.
+    title: Name in messages.
+    signature: Matches a tensor's name in every such checkpoint.
+    foreign: Matches no tensor's name in such a checkpoint.
   """
 
-  draft_kind: str
+  kind: str
   layer: str
   tensors: Mapping[str, str]
-  mark: str = ""
+  title: str
+  signature: str
+  foreign: str = ""
+
+  def fits(self, names: Collection[str]) -> bool:
+    """Returns whether tensors with these names can be such a checkpoint."""
+
+    def has(pattern):
+      return any(re.fullmatch(pattern, name) for name in names)
+
+    return has(self.signature) and not has(self.foreign)
 
   def name(self, path: Path) -> str:
     """Returns the name of a parameter's tensor, with {} if it has several."""
@@ -74,12 +88,16 @@ MODEL = Layout(
     "norm/scale": "model.norm.weight",
     "unembedding": UNEMBEDDING,
   },
+  title="a language model",
+  signature=r"model\.layers\..*",
 )
 EAGLE = Layout(
   "eagle",
   "layers.0.",
   {"fc/kernel": "fc.weight", "fc/bias": "fc.bias"},
-  mark="fc.weight",
+  title="an EAGLE-1 head",
+  signature=r"fc\.weight",
+  foreign=r"(.*\.)?hidden_norm\.weight",
 )
 
 
@@ -95,7 +113,8 @@ def _eagle3(prefix: str) -> Layout:
       "norm/scale": "norm.weight",
       "unembedding": UNEMBEDDING,
     },
-    mark=f"{prefix}hidden_norm.weight",
+    title="an EAGLE-3 head",
+    signature=rf"{re.escape(prefix)}hidden_norm\.weight",
   )
 
 
@@ -113,14 +132,32 @@ DSPARK = Layout(
     "markov/sure/kernel": "confidence_head.proj.weight",
     "markov/sure/bias": "confidence_head.proj.bias",
   },
-  mark="hidden_norm.weight",
+  title="a DSpark draft",
+  signature=r"hidden_norm\.weight",
 )
-LAYOUTS = (DSPARK, DEEPSPEC_EAGLE3, SAFEAI_EAGLE3, EAGLE)
+LAYOUTS = (MODEL, EAGLE, DEEPSPEC_EAGLE3, SAFEAI_EAGLE3, DSPARK)
 
 
-def draft_kind(names: Collection[str]) -> str:
-  """Returns the kind of draft that a checkpoint with these tensors is."""
-  return next((x for x in LAYOUTS if x.mark in names), MODEL).draft_kind
+def recognise(names: Collection[str], where) -> Layout:
+  """Returns the layout of a checkpoint with these tensors.
+
+  Raises:
+    ValueError: If no layout fits, or more than one; names the tensors that
+      decided.
+  """
+  found = [layout for layout in LAYOUTS if layout.fits(names)]
+  if len(found) == 1:
+    return found[0]
+  signs = ", ".join(f"{x.signature} ({x.title})" for x in found or LAYOUTS)
+  if found:
+    raise UserError(
+      f"{where} could be several kinds of model, because it has tensors like"
+      f" {signs}"
+    )
+  raise UserError(
+    f"{where} is neither a language model nor a draft: it has no tensor like"
+    f" {signs}, but {listed(sorted(names)) or 'none at all'}"
+  )
 
 
 class StoredTensor(NamedTuple):

@@ -54,7 +54,6 @@ def load(
   revision: str | None = None,
   *,
   target: Model | None = None,
-  draft_kind: str = "independent",
 ) -> Model:
   """Loads a model of `families.FAMILIES`, or a draft that reads features.
 
@@ -68,9 +67,6 @@ def load(
       device.
     revision: The repository's commit, which makes runs repeatable.
     target: The target, if a draft reads its features or shares its embedding.
-    draft_kind: "independent" for a separate language model; for drafts that
-      read the target's features, "eagle" (an EAGLE-1 head), "eagle3" (an
-      EAGLE-3 head) or "dspark" (a DSpark or DFlash draft).
 
   Returns:
     The model.
@@ -78,15 +74,19 @@ def load(
   Raises:
     ValueError: If the checkpoint is not valid; one line lists all faults.
   """
-  files = _open(path_or_repo, revision, draft_kind)
+  files = _open(path_or_repo, revision)
+  found = layout.recognise(files.tensors, path_or_repo)
   shares = files.config.get("shares_embedding")
-  if target is None and (shares or draft_kind in _DRAFTS):
+  if target is None and (shares or found.kind in _DRAFTS):
+    title = found.title
+    if found is layout.MODEL:
+      title = "a draft that shares its target's embedding"
     raise UserError(
-      f"{path_or_repo} uses parameters of its target: give it as the draft of"
-      " that target"
+      f"{path_or_repo} is {title}, and no target: the target comes first,"
+      " load(target, draft)"
     )
-  if target is not None and draft_kind in _DRAFTS:
-    module = _DRAFTS[draft_kind].from_config(
+  if target is not None and found.kind in _DRAFTS:
+    module = _DRAFTS[found.kind].from_config(
       files.config, files.config_path, target, files.tensors
     )
     return _load(files, module, target)
@@ -103,17 +103,10 @@ def load(
   return _load(files, decoder.Decoder(config, mesh), target)
 
 
-def _open(path_or_repo, revision: str | None, draft_kind: str) -> _Checkpoint:
-  """Opens a checkpoint; refuses another kind of draft."""
+def _open(path_or_repo, revision: str | None) -> _Checkpoint:
+  """Opens a checkpoint."""
   directory = storage.resolve(path_or_repo, revision)
   tensors = storage.contents(directory, path_or_repo)
-  kind = layout.draft_kind(tensors)
-  if kind != draft_kind:
-    draft = _DRAFTS.get(kind)
-    name = draft.FORMAT.name if draft else "a model of its own"
-    raise UserError(
-      f'{directory} is {name}: give it as the draft, with draft_kind="{kind}"'
-    )
   if gguf.is_file(directory):
     path, config = directory, gguf.read_config(directory)
   else:

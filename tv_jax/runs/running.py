@@ -31,9 +31,8 @@ def load(settings: Run) -> Pair:
       )
     mesh = sharding.mesh(jax.devices()[: models.devices])
   return pair_lib.load(
-    models.draft,
     models.target,
-    draft_kind=models.draft_kind,
+    models.draft or None,
     dtype=models.dtype or None,
     mesh=mesh,
     shard_draft=models.shard_draft,

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tv_jax import drafting, proposals, verifiers
+from tv_jax import proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.engine.config import DecodeConfig, decode_config
 from tv_jax.engine.pair import Pair
@@ -27,7 +27,6 @@ _VALUES = checks.fields(
   {
     "models": checks.fields(
       {
-        "draft_kind": checks.one_of(drafting.KINDS),
         "dtype": checks.one_of(("", *DTYPES)),
         "template": checks.one_of(templates.TEMPLATES),
         "devices": _AT_LEAST_1,
@@ -54,8 +53,7 @@ class Models:
     draft: A directory, file or repository, or the name of a bundled draft:
       "bundled/draft", "bundled/draft_weak", "bundled/eagle", "bundled/eagle3",
       "bundled/dspark", or for SmolLM2 "bundled/smollm2_eagle" and
-      "bundled/smollm2_draft".
-    draft_kind: A name in `drafting.KINDS`.
+      "bundled/smollm2_draft". "": no draft, and plain decoding alone.
     dtype: The type of both models' weights; "": as stored, but float32 on a
       CPU.
     revision: A commit of the target's repository; "": the newest.
@@ -68,7 +66,6 @@ class Models:
 
   target: str = ""
   draft: str = ""
-  draft_kind: str = "independent"
   dtype: str = ""
   revision: str = ""
   draft_revision: str = ""
@@ -214,6 +211,11 @@ def from_config(config) -> Run:
     ValueError: A field is invalid; the error names it.
   """
   raw = dict(config if isinstance(config, Mapping) else config.to_dict())
+  if "draft_kind" in raw.get("models", ()):
+    raise UserError(
+      "config: models.draft_kind is gone, because a draft's kind is read from"
+      " its checkpoint: remove the field"
+    )
   try:
     for name in NAMES:
       text = raw[name] if isinstance(raw[name], str) else " ".join(raw[name])
@@ -261,10 +263,9 @@ def _check(settings: Run) -> None:
 
 def grid(settings: Run) -> list[Method]:
   """Returns all methods, in the order in which they decode."""
-  places = [(NONE, NONE, PLAIN)] if settings.plain else []
-  places += [
-    (*place, rule) for place, rules in settings.rules.items() for rule in rules
-  ]
+  drafted = settings.rules if settings.models.draft else {}
+  places = [(NONE, NONE, PLAIN)] if settings.plain or not drafted else []
+  places += [(*place, rule) for place in drafted for rule in drafted[place]]
   # A config names an axis in the plural.
   values = [
     getattr(settings, f"{axis}s") for axis in AXES if axis not in DRAFTED_AXES

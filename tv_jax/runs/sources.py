@@ -55,7 +55,7 @@ def hashes(
     ("target", models.target, models.revision),
     ("draft", models.draft, models.draft_revision),
   ):
-    if not finished or _is_here(place):
+    if place and (not finished or _is_here(place)):
       result |= of_model(name, path_of(place), revision or None)
   return result
 

@@ -63,10 +63,10 @@ class EngineCase(NamedTuple):
     return Batch(self.pair, config, rows, max(map(len, PROMPTS)))
 
 
-def case(draft_kind: str, temperature: float, **options) -> EngineCase:
+def case(kind: str, temperature: float, **options) -> EngineCase:
   """Makes a case with a tiny pair; `options` go to `decode_config`."""
-  target, draft = models(draft_kind)
-  pair = Pair(target=target, draft=draft, draft_kind=draft_kind)
+  target, draft = models(kind)
+  pair = Pair(target=target, draft=draft)
   config = decode_config(
     pair,
     temperature=temperature,
@@ -79,7 +79,7 @@ def case(draft_kind: str, temperature: float, **options) -> EngineCase:
 
 
 @functools.lru_cache
-def models(draft_kind: str) -> tuple[Model, Model]:
+def models(kind: str) -> tuple[Model, Model]:
   """Makes a target and an unrelated draft.
 
   The random weights are large, so that every token, position and feature
@@ -98,12 +98,12 @@ def models(draft_kind: str) -> tuple[Model, Model]:
     "eagle": eagle.Eagle(config, bias=True),
     "eagle3": eagle3.Eagle3(replace(draft_vocab_size=3, shares_embedding=True)),
     "dspark": dspark.DSpark(replace(model_type="qwen3", block=_BLOCK)),
-  }[draft_kind]
+  }[kind]
   # With these seeds the draft is poor enough that rows take several cycles.
-  params = _random(jax.random.key(3 if draft_kind == "dspark" else 1), module)
+  params = _random(jax.random.key(3 if kind == "dspark" else 1), module)
   shared = {x: y for x, y in target.params.items() if x in module.of_target}
   params |= {name: x for name, x in shared.items() if name in params}
-  if draft_kind == "eagle3":
+  if kind == "eagle3":
     params["place"] = jnp.array(_PLACE)
   return target, Model(module=module, params=params, source="random")
 

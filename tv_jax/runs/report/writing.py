@@ -156,7 +156,7 @@ def _lead(unit: store.StoredRun) -> str:
   models = unit.config["models"]
   questions = {item.question for item in unit.items}
   return (
-    f"{models['target']} with {models['draft']} ({models['draft_kind']}), on"
+    f"{models['target']} with {models['draft'] or 'no draft'}, on"
     f" {len(questions)} questions of {unit.config['questions']}. All numbers"
     " but speeds come from items.jsonl alone."
   )
