@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 import tv_jax
-from tv_jax.io import tables
+from tv_jax.io import machine, tables
 from tv_jax.io.errors import UserError
 from tv_jax.runs import environment
 from tv_jax.tree import Tree, parse
@@ -55,7 +55,7 @@ def setting(name: str, more: str = "") -> None:
   """Prints the date, the machine, the versions and the command."""
   print(
     f"{datetime.date.today()}; {jax.devices()[0].device_kind};"
-    f" {environment.cpu()}, {environment.cores()} cores\n"
+    f" {environment.cpu()}, {machine.cores()} cores\n"
     f"tv_jax {tv_jax.__version__}, jax {jax.__version__}, NumPy"
     f" {np.__version__}, Python {platform.python_version()}{more}\n"
     f"    python -m benchmarks.{name} {shlex.join(sys.argv[1:])}".rstrip(),

@@ -27,9 +27,9 @@ import numpy as np
 
 from benchmarks import common
 from tv_jax import models
+from tv_jax.io import machine
 from tv_jax.io.reading import path_of
 from tv_jax.models import causal_pass
-from tv_jax.runs import environment
 
 TOKENS = 1, 2, 4, 6, 8, 16, 26, 63
 SLOTS = 128  # of the cache
@@ -53,7 +53,7 @@ def seconds(run) -> float:
 def limits() -> tuple[float, float]:
   """Returns bytes read, and float32 operations, per second."""
   matrix, multiply = jnp.ones((_MATRIX, _MATRIX)), jax.jit(jnp.matmul)
-  parts = np.array_split(np.ones(_STREAM // 4, np.float32), environment.cores())
+  parts = np.array_split(np.ones(_STREAM // 4, np.float32), machine.cores())
   with ThreadPoolExecutor(len(parts)) as threads:
     reading, multiplying = (
       min(seconds(run) for _ in range(_TIMES))
@@ -121,7 +121,7 @@ def main() -> None:
     f" memory {reading / 1e9:.1f} GB/s, sgemm {multiplying / 1e9:.0f} GFLOP/s"
   )
   common.show(
-    f"Forward passes, {environment.cores()} cores",
+    f"Forward passes, {machine.cores()} cores",
     ["tokens", "ms", f"relative to {first}", "least ms", "share of the limit"],
     [
       [

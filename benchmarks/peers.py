@@ -41,8 +41,8 @@ from tv_jax.engine.cycle import CHUNK
 from tv_jax.engine.decode import padded
 from tv_jax.engine.generate import encode_prompts
 from tv_jax.engine.pair import Pair
+from tv_jax.io import machine
 from tv_jax.models import decoder
-from tv_jax.runs import environment
 from tv_jax.runs import questions as questions_lib
 
 OURS, THEIRS = "tv_jax", "transformers"
@@ -182,7 +182,7 @@ def contestants(
     runs[f"{OURS}, plain, {rows} rows"] = bound(ours, rows, verifier=None)
   if peer is None:
     return runs
-  for threads in flags.threads or sorted({environment.cores(), 1}):
+  for threads in flags.threads or sorted({machine.cores(), 1}):
     end = f"{threads} threads"
     run = bound(theirs, 1, peer.plain, threads)
     runs[f"{THEIRS}, plain, {end}"] = run

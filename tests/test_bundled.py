@@ -6,8 +6,8 @@ import random
 import pytest
 
 import tv_jax
-from bundled import tasks
-from bundled.tasks import conversation
+from training import tasks
+from training.tasks import conversation
 from tv_jax.io import reading
 from tv_jax.models import tokenizers
 from tv_jax.runs import questions as questions_lib

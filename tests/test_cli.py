@@ -159,7 +159,7 @@ COMMANDS = (
 )
 OTHERS = (
   *("launch", "experiments", "experiments.results", "experiments.judge"),
-  *("bundled", "examples.faults", "examples.published"),
+  *("training", "examples.faults", "examples.published"),
   *("benchmarks.verify", "benchmarks.gpu", "benchmarks.loading"),
   *("benchmarks.passes", "benchmarks.peers", "benchmarks.stages"),
 )

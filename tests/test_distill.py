@@ -308,6 +308,19 @@ def test_a_run_is_as_long_as_its_score():
   assert expected.sum() < 0.9 * scores.tokens
   with pytest.raises(ValueError, match="depth=5: random drafts 1 to 4 levels"):
     distill.score(pair, text, depth=5)
+  # A draft of another block size is compared at the depths that both have.
+  deeper = checkpoints.ours_dspark(target, size=6)
+  others = distill.score(dataclasses.replace(pair, draft=deeper), text)
+  assert [len(x.gain) for x in (scores, others)] == [4, 6]
+  assert len(others.over(scores, "traversal")) == 4
+  assert len(scores.over(others, "traversal")) == 4
+
+
+def test_a_depth_below_one_is_refused():
+  pair = checkpoints.pair()
+  text = [distill.Conversation(prompt=(1,), answer=(2, 3))]
+  with pytest.raises(ValueError, match="depth=0: give an integer of at least"):
+    distill.score(pair, text, depth=0)
 
 
 # Whole runs.

@@ -7,7 +7,7 @@ import re
 import tv_jax
 
 PACKAGE = pathlib.Path(tv_jax.__file__).parent
-BESIDE = ("bundled", "configs", "experiments", "launch", "benchmarks", "tests")
+BESIDE = ("training", "configs", "experiments", "launch", "benchmarks", "tests")
 BESIDE += ("examples",)
 
 

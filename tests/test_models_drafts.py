@@ -19,8 +19,9 @@ import tv_jax
 from tests import bad, checkpoints
 from tests import eagle3_files as files
 from tv_jax import drafting, models
+from tv_jax.io import machine
 from tv_jax.models import config as configs
-from tv_jax.models import decoder, loading, sharding
+from tv_jax.models import decoder, sharding
 
 GOLDEN = pathlib.Path(__file__).with_name("eagle3_golden.json")
 TOLERANCE = 1e-5
@@ -254,6 +255,11 @@ QWEN3 = configs.to_dict(checkpoints.tiny(model_type="qwen3"))
     ("dspark", {"mask_token_id": None}, ["mask_token_id is missing"]),
     (
       "dflash",
+      {"enable_confidence_head": True},
+      ["enable_confidence_head=True is not supported with markov_rank=0"],
+    ),
+    (
+      "dflash",
       {"model_type": "llama", "use_sliding_window": None},
       ["of model_type='llama' is not supported, only 'qwen3'"],
     ),
@@ -296,9 +302,9 @@ def test_a_draft_that_does_not_fit_beside_its_target(tmp_path, monkeypatch):
   draft = models.load(tmp_path, target=target)
   leaves = [y for x, y in draft.params.items() if x not in decoder.OF_TARGET]
   needed = sum(x.nbytes for x in jax.tree.leaves((leaves, target.params)))
-  monkeypatch.setattr(loading, "machine_memory", lambda: needed)
+  monkeypatch.setattr(machine, "memory", lambda: needed)
   models.load(tmp_path, target=target)
-  monkeypatch.setattr(loading, "machine_memory", lambda: needed - 1)
+  monkeypatch.setattr(machine, "memory", lambda: needed - 1)
   refuse(tmp_path, target, "and its target take", "choose dtype=")
 
 

@@ -68,7 +68,7 @@ def main() -> None:
       gains = (
         f"{rule} {scores.over(first, rule)[-1]:+.1f} %" for rule in RULES
       )
-      depth = len(scores.gain)
+      depth = min(len(scores.gain), len(first.gain))
       print(f"over the first draft, depth {depth}: {', '.join(gains)}")
     del pair  # two targets may not fit
 

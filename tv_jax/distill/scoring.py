@@ -58,6 +58,8 @@ class Scores:
   def over(self, other: Scores, rule: str) -> list[Estimate]:
     """Returns the gain in length over another draft, in percent.
 
+    A deeper draft is compared at the depths that the other has, too.
+
     Args:
       other: Scores on the same text, which are compared answer by answer.
       rule: One of `RULES`.
@@ -66,7 +68,7 @@ class Scores:
       # With fewer cycles for the same text, cycles are longer.
       metrics.relative(base, cycles, np.arange(len(base)))
       for cycles, base in zip(
-        self.cycles[rule], other.cycles[rule], strict=True
+        self.cycles[rule], other.cycles[rule], strict=False
       )
     ]
 
@@ -102,10 +104,11 @@ def score(
   if pair.draft is None:
     raise UserError("the pair has no draft to score")
   target, draft = pair.target, pair.draft
-  block = draft.config.block
-  most = block.size if block else 1 << 30
-  depth = min(LONGEST, most) if depth is None else depth
-  if not 1 <= depth <= most:
+  most = draft.config.block.size if draft.config.block else None
+  if depth is None:
+    depth = min(LONGEST, most or LONGEST)
+  checks.integer(1)(depth, "depth")
+  if most and depth > most:
     raise UserError(f"depth={depth}: {draft.source} drafts 1 to {most} levels")
   checks.number(probs.COLDEST)(temperature, "temperature")
   text = usable(text, target.config.vocab_size)

@@ -18,6 +18,7 @@ from flax import linen as nn
 from jax.sharding import Mesh
 
 from tv_jax.io import checks
+from tv_jax.io.errors import UserError
 from tv_jax.models import borrowed, decoder, layout, products, sharding
 from tv_jax.models import config as configs
 from tv_jax.models.cache import Cache
@@ -199,5 +200,10 @@ def from_config(
   """Makes the module of a checkpoint's draft; see `eagle.from_config`."""
   del names
   config = borrowed.read_config(raw, where, target, FORMAT)
+  if (block := block_of(config)).confidence and not block.rank:
+    raise UserError(
+      f"{where}: enable_confidence_head=True is not supported with"
+      " markov_rank=0: our confidence head reads the Markov head's embedding"
+    )
   borrowed.check_layers(config.target_layers, target.config, where)
   return DSpark(config, target.mesh)

@@ -13,7 +13,7 @@ import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.sharding import Mesh
 
-from tv_jax.io import reading
+from tv_jax.io import machine, reading
 from tv_jax.io.errors import UserError
 from tv_jax.io.reading import listed
 from tv_jax.models import (
@@ -209,18 +209,13 @@ def _check_memory(
   needed *= np.dtype(dtype).itemsize
   if target is not None:
     needed += sum(x.nbytes for x in jax.tree.leaves(target.params))
-  memory = machine_memory()
+  memory = machine.memory()
   if needed > memory:
     raise UserError(
       f"{source} in {dtype}{' and its target' if target else ''}"
-      f" take {needed / 1e9:.1f} GB, and this machine has {memory / 1e9:.1f}:"
+      f" take {needed / 1e9:.1f} GB, and there are {memory / 1e9:.1f}:"
       ' choose dtype="bfloat16" or a smaller model'
     )
-
-
-def machine_memory() -> int:
-  """Returns this machine's memory in bytes."""
-  return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _read(
@@ -238,7 +233,7 @@ def _read(
   # memory to the system after each piece and gets it again page by page, which
   # is half of the loading time.
   np.empty(30 << 20, np.uint8)
-  with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+  with concurrent.futures.ThreadPoolExecutor(machine.cores()) as pool:
     for path in sorted(weights, key=lambda x: -math.prod(weights[x].shape)):
       weight = weights[path]
       value = _empty(weight.shape, module.config.dtype)

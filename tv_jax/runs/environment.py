@@ -3,7 +3,6 @@
 import datetime
 import functools
 import importlib.metadata
-import os
 import pathlib
 import platform
 import re
@@ -11,6 +10,7 @@ import subprocess
 
 import jax
 
+from tv_jax.io import machine
 from tv_jax.models import native
 
 _PACKAGES = ("jax", "jaxlib", "flax", "transformers", "numpy")
@@ -29,7 +29,7 @@ def describe() -> dict:
     "devices": len(devices),
     "cpu": cpu(),
     "products": "native" if native.used() else "XLA",
-    "cores": cores(),
+    "cores": machine.cores(),
     "date": datetime.date.today().isoformat(),
   }
 
@@ -40,13 +40,6 @@ def cpu() -> str:
   lines = path.read_text() if path.exists() else ""
   names = re.findall("^model name\\s*: (.*)", lines, re.M)
   return names[0] if names else platform.processor() or "unknown CPU"
-
-
-def cores() -> int:
-  """Returns the cores that this process may use."""
-  if hasattr(os, "sched_getaffinity"):
-    return len(os.sched_getaffinity(0))
-  return os.cpu_count() or 0
 
 
 @functools.cache

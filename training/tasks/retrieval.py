@@ -2,9 +2,9 @@
 
 import random
 
-from bundled.tasks.conversation import Conversation, single
-from bundled.tasks.speech import CLOSING, OPENING, capital, say
-from bundled.tasks.words import FIRST_NAMES, NUMBERS, TOWNS, words
+from training.tasks.conversation import Conversation, single
+from training.tasks.speech import CLOSING, OPENING, capital, say
+from training.tasks.words import FIRST_NAMES, NUMBERS, TOWNS, words
 
 COLOURS, MONTHS = words("COLOURS"), words("MONTHS")
 SURNAMES = words("SURNAMES")

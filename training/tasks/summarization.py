@@ -2,9 +2,9 @@
 
 import random
 
-from bundled.tasks.conversation import Conversation, single
-from bundled.tasks.speech import CLOSING, OPENING, article, say
-from bundled.tasks.words import FIRST_NAMES, TOWNS, words
+from training.tasks.conversation import Conversation, single
+from training.tasks.speech import CLOSING, OPENING, article, say
+from training.tasks.words import FIRST_NAMES, TOWNS, words
 
 # Events: the words of a report, the words of its summary, and possible things.
 EVENTS = [

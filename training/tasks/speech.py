@@ -7,7 +7,7 @@ is a word of the list `look` in words.toml. `{name}` is filled in last.
 import random
 import re
 
-from bundled.tasks.words import FILLER, NUMBERS
+from training.tasks.words import FILLER, NUMBERS
 
 _INNERMOST = re.compile(r"\[([^\[\]]*)\]")
 _LIST = re.compile(r"<(\w+)>")

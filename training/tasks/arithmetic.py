@@ -6,9 +6,9 @@ to calculate with them.
 
 import random
 
-from bundled.tasks.conversation import Conversation, single
-from bundled.tasks.speech import CLOSING, OPENING, capital, say
-from bundled.tasks.words import FIRST_NAMES, NUMBERS, THINGS, words
+from training.tasks.conversation import Conversation, single
+from training.tasks.speech import CLOSING, OPENING, capital, say
+from training.tasks.words import FIRST_NAMES, NUMBERS, THINGS, words
 
 PLACES = words("SHOPS")
 MOST = 16

@@ -6,9 +6,9 @@ second turn always refers to the first.
 
 import random
 
-from bundled.tasks.conversation import Conversation
-from bundled.tasks.speech import CLOSING, OPENING, capital, say
-from bundled.tasks.words import (
+from training.tasks.conversation import Conversation
+from training.tasks.speech import CLOSING, OPENING, capital, say
+from training.tasks.words import (
   FIRST_NAMES,
   NUMBERS,
   THINGS,

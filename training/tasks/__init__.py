@@ -8,7 +8,7 @@ import json
 import random
 from collections.abc import Callable, Collection
 
-from bundled.tasks import (
+from training.tasks import (
   arithmetic,
   dialogue,
   questions,
@@ -16,7 +16,7 @@ from bundled.tasks import (
   summarization,
   translation,
 )
-from bundled.tasks.conversation import Conversation, held_out
+from training.tasks.conversation import Conversation, held_out
 
 # By the names of Spec-Bench's six tasks.
 TASKS: dict[str, Callable[[random.Random], Conversation]] = {

@@ -4,7 +4,7 @@ import dataclasses
 
 import optax
 
-from bundled import tokens
+from training import tokens
 from tv_jax.distill import training
 from tv_jax.models.config import Config
 

@@ -2,9 +2,9 @@
 
 import random
 
-from bundled.tasks.conversation import Conversation, single
-from bundled.tasks.speech import CLOSING, OPENING, capital, listed, say
-from bundled.tasks.words import table
+from training.tasks.conversation import Conversation, single
+from training.tasks.speech import CLOSING, OPENING, capital, listed, say
+from training.tasks.words import table
 
 # English, German, and a noun's gender.
 LIVING, THINGS, ADJECTIVES = (

@@ -3,9 +3,16 @@
 import random
 from typing import NamedTuple
 
-from bundled.tasks.conversation import Conversation, single
-from bundled.tasks.speech import CLOSING, OPENING, article, capital, listed, say
-from bundled.tasks.words import table
+from training.tasks.conversation import Conversation, single
+from training.tasks.speech import (
+  CLOSING,
+  OPENING,
+  article,
+  capital,
+  listed,
+  say,
+)
+from training.tasks.words import table
 
 
 class Country(NamedTuple):

@@ -1,4 +1,4 @@
-"""Makes the bundled models from nothing: `python -m bundled [--smoke]`.
+"""Makes the bundled models from nothing: `python -m training [--smoke]`.
 
 Writes {target,draft,draft_weak}, minibench.jsonl and tuning.jsonl to
 runs/bundled/assets, as they are in tv_jax/assets/bundled. This takes an hour on
@@ -14,8 +14,8 @@ import numpy as np
 import tokenizers
 from absl import flags, logging
 
-from bundled import settings, tasks, tokens, training
-from bundled.data import Corpus
+from training import settings, tasks, tokens, training
+from training.data import Corpus
 from tv_jax.io import cli
 
 _SMOKE = flags.DEFINE_bool("smoke", False, "Make tiny models.")
@@ -70,4 +70,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-  cli.run("bundled", main)
+  cli.run("training", main)

@@ -8,8 +8,8 @@ import sysconfig
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
-from bundled import tasks
-from bundled.tasks.conversation import Conversation
+from training import tasks
+from training.tasks.conversation import Conversation
 from tv_jax.models.tokenizers import import_transformers
 
 # The first token ids, in this order.

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import optax
 from absl import logging
 
-from bundled import data
-from bundled.settings import Schedule
+from training import data
+from training.settings import Schedule
 from tv_jax import models
 from tv_jax.distill import training
 from tv_jax.models import cache as caches

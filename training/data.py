@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import tokenizers
 
-from bundled import tasks, tokens
-from bundled.settings import LENGTH, PROMPT_WEIGHT, SOURCE_ROWS, SOURCE_WEIGHT
-from bundled.tasks.conversation import Conversation
+from training import tasks, tokens
+from training.settings import LENGTH, PROMPT_WEIGHT, SOURCE_ROWS, SOURCE_WEIGHT
+from training.tasks.conversation import Conversation
 
 # Number of conversations that do not fit before source text fills the row.
 _MISSES = 4

@@ -1,1 +1,0 @@
-"""Makes the content of tv_jax/assets/bundled: `python -m bundled --help`."""

@@ -1,0 +1,1 @@
+"""Makes the content of tv_jax/assets/bundled: `python -m training --help`."""
