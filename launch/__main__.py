@@ -101,9 +101,10 @@ def main() -> int:
   if _BACKEND.value == "slurm":
     tables = [*run, *chosen, *render]
     jobs = on_slurm.jobs(rest, workdir, tables, _PARALLEL.value, _SBATCH.value)
-    on_slurm.print_commands(jobs) if dry else on_slurm.submit(
-      jobs, rest, workdir
-    )
+    if dry:
+      on_slurm.print_commands(jobs)
+    else:
+      on_slurm.submit(jobs, rest, workdir)
     return 0
   if dry:
     print("\n".join(unit.line for unit in rest))

@@ -91,7 +91,7 @@ def test_progress_shows_what_is_compiled_until_the_next_step():
     assert task.description == "compiling advance"
     bar("rules", 1, 4)
     assert (task.description, task.completed) == ("rules", 1)
-  assert not logger.filters
+  assert not logger.handlers
 
 
 @pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
@@ -184,7 +184,7 @@ NAMES = checks.list_of(checks.text)
   [
     (checks.integer(1, 3), [1, 3, np.int32(2)], [0, 4, 1.0, True, "1", None]),
     (
-      checks.number(0, 1, but=0),
+      checks.number(0, 1, excluded=0),
       [1, 0.5, np.float32(0.5), np.float16(1)],
       [0, 2, math.nan, True, "1", np.float16(math.inf)],
     ),

@@ -344,7 +344,10 @@ def test_a_file_that_may_not_grow(filled):
 def test_an_error_of_a_full_disk_names_the_file(tmp_path):
   path = tmp_path / "timing.json"
   path.write_text("before")
-  with pytest.raises(OSError, match=re.escape(str(path))), disk.whole(path):
+  with (
+    pytest.raises(OSError, match=re.escape(str(path))),
+    disk.atomic_open(path),
+  ):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
   assert path.read_text() == "before"
   assert [*tmp_path.iterdir()] == [path]

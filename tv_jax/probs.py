@@ -43,7 +43,7 @@ def law(
     [..., V] Probabilities. A row is NaN if its logits contain a NaN.
   """
   checks.integer(0)(top_k, "top_k")
-  checks.number(0, 1, but=0)(top_p, "top_p")
+  checks.number(0, 1, excluded=0)(top_p, "top_p")
   wide = jnp.float64 if logits.dtype == jnp.float64 else jnp.float32
   logits = jnp.asarray(logits, wide)
   if not isinstance(temperature, Tracer):

@@ -161,7 +161,7 @@ def read(
         _table(pair.target, block[i : i + _ROWS], temperature, layers)
         for i in range(0, len(block), _ROWS)
       ]
-      with disk.whole(tables[-1]) as file:
+      with disk.atomic_open(tables[-1]) as file:
         np.save(file, np.concatenate(parts))
   return Corpus(text, tables)
 

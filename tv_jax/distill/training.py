@@ -138,6 +138,6 @@ def train(
     state, values = step(state, frozen, step_key, rows(number - 1))
     after_step(number, steps, state[0], values)
     if number % save_every == 0 or number == steps:
-      with disk.whole(path) as file:
+      with disk.atomic_open(path) as file:
         np.savez(file, *map(np.asarray, jax.tree.leaves(state)), done=number)
   return state[0]

@@ -2,7 +2,7 @@
 
 A check is a function `(value, where) -> value`. It returns the value in the
 form that is used (a tuple for a list, a float for an int), or raises a
-ValueError that says what to give instead:
+UserError that says what to give instead:
 
     check = fields({"rows": integer(least=1)})
     check(raw, "config.json")
@@ -32,61 +32,62 @@ def is_number(value) -> bool:
   return _is_integer(value) or isinstance(value, float | np.floating)
 
 
-def _that(holds: Callable[[Any], bool], wanted: str, form=lambda x: x) -> Check:
-  """Makes a check from a predicate.
-
-  Args:
-    holds: Returns whether a value is valid.
-    wanted: Describes valid values, for the error.
-    form: Converts a valid value to the form that is used.
-  """
+def _check(
+  is_valid: Callable[[Any], bool], wanted: str, convert: Callable = lambda x: x
+) -> Check:
+  """Makes a check of a predicate; `wanted` says what is valid, for errors."""
 
   def check(value, where: str = ""):
-    if not holds(value):
-      what = f"{where}={brief(value)}" if where else brief(value)
-      raise UserError(f"{what}: give {wanted}")
-    return form(value)
+    if not is_valid(value):
+      prefix = f"{where}=" if where else ""
+      raise UserError(f"{prefix}{brief(value)}: give {wanted}")
+    return convert(value)
 
   return check
 
 
-boolean = _that(lambda x: isinstance(x, bool | np.bool_), "true or false", bool)
-text = _that(lambda x: isinstance(x, str), "a text")
-mapping = _that(lambda x: isinstance(x, Mapping), "an object with fields")
-_list = _that(lambda x: isinstance(x, list | tuple), "a list")
+boolean = _check(
+  lambda x: isinstance(x, bool | np.bool_), "true or false", bool
+)
+text = _check(lambda x: isinstance(x, str), "a text")
+mapping = _check(lambda x: isinstance(x, Mapping), "an object with fields")
+_list = _check(lambda x: isinstance(x, list | tuple), "a list")
 
 
-def integer(least: float = -math.inf, most: float = math.inf) -> Check:
-  """Checks an integer; the limits are included."""
-  wanted = "an integer" + _limits(least, most)
-  return _that(lambda x: _is_integer(x) and least <= x <= most, wanted, int)
-
-
-def number(
-  least: float = -math.inf, most: float = math.inf, but: float | None = None
-) -> Check:
-  """Checks a finite number; the limits are included, `but` is not."""
-  wanted = "a number" + _limits(least, most)
-  if but is not None:
-    wanted += f", but not {but}"
-  return _that(
-    lambda x: (
-      is_number(x) and math.isfinite(x) and least <= x <= most and x != but
-    ),
-    wanted,
-    float,
-  )
-
-
-def _limits(least, most) -> str:
+def _limits(least: float, most: float) -> str:
   if most < math.inf:
     return f" from {least} to {most}"
   return f" of at least {least:g}" if least > -math.inf else ""
 
 
+def integer(least: float = -math.inf, most: float = math.inf) -> Check:
+  """Checks an integer; the limits are included."""
+  return _check(
+    lambda x: _is_integer(x) and least <= x <= most,
+    "an integer" + _limits(least, most),
+    int,
+  )
+
+
+def number(
+  least: float = -math.inf,
+  most: float = math.inf,
+  excluded: float | None = None,
+) -> Check:
+  """Checks a finite number; the limits are included."""
+  wanted = "a number" + _limits(least, most)
+  if excluded is not None:
+    wanted += f", but not {excluded}"
+
+  def is_valid(x):
+    return is_number(x) and math.isfinite(x) and least <= x <= most
+
+  return _check(lambda x: is_valid(x) and x != excluded, wanted, float)
+
+
 def one_of(values: Collection) -> Check:
   """Checks that a value is among some texts or other constants."""
-  return _that(
+  return _check(
     lambda x: any(x == y and type(x) is type(y) for y in values),
     "one of " * (len(values) > 1) + ", ".join(map(repr, values)),
   )
@@ -99,16 +100,8 @@ def list_of(check: Check) -> Check:
   )
 
 
-def fields(required: Mapping[str, Check], **others: Check) -> Check:
-  """Checks an object with these fields; further fields are ignored.
-
-  Args:
-    required: A check for each required field.
-    **others: A check for each optional field.
-
-  Returns:
-    A check that returns a dict of the named fields that the object has.
-  """
+def fields(required: Mapping[str, Check], **optional: Check) -> Check:
+  """Checks an object's fields; returns those that are named here, as a dict."""
 
   def check(value, where: str = ""):
     prefix = f"{where}." if where else ""
@@ -117,7 +110,7 @@ def fields(required: Mapping[str, Check], **others: Check) -> Check:
       raise UserError(f"{prefix}{', '.join(missing)} is missing")
     return {
       name: inner(value[name], prefix + name)
-      for name, inner in {**required, **others}.items()
+      for name, inner in {**required, **optional}.items()
       if name in value
     }
 

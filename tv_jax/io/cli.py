@@ -49,8 +49,8 @@ def run(
     app.run(start, flags_parser=read)
   except (flags.Error, UserError, OSError) as error:
     print(f"{name}: {error}", file=sys.stderr)
+    sys.exit(2)
   except KeyboardInterrupt:
     print(f"{name}: interrupted", file=sys.stderr, flush=True)
     sys.stdout.flush()
     os._exit(130)  # jaxlib may still be at work, and would crash at an exit
-  sys.exit(2)

@@ -24,13 +24,13 @@ _WHEEL = _PACKAGE / "assets" / "configs"
 FOLDER = (_WHEEL if _WHEEL.is_dir() else _PACKAGE.parent) / "configs"
 _NAMED = re.compile(r"--?config=(.*)")
 _FIELD = re.compile(r"--?(?:no)?config\.([^=]+)")
-_line: list[str] = []  # where ml_collections looks for the fields
+_argv: list[str] = []  # where ml_collections looks for the fields
 
 
 def define(help_text: str = HELP) -> flags.FlagHolder:
   """Defines the flag."""
   holder = config_flags.DEFINE_config_file(
-    "config", help_string=help_text, sys_argv=_line
+    "config", help_string=help_text, sys_argv=_argv
   )
   flags.FLAGS["config"].default_as_str = None  # help would say 'None'
   return holder
@@ -45,16 +45,16 @@ def parse(argv: list[str], default: str | None = None) -> list[str]:
   """
   name = next(iter(_names(argv)), default)
   if name:
-    _line[:] = _with(name, argv)
+    _argv[:] = _with(name, argv)
   elif any(x.lstrip("-").startswith("help") for x in argv[1:]):
-    _line[:] = argv
+    _argv[:] = argv
   else:
     raise flags.Error(f"give --config: a file, or one of {_bundled()}")
-  return _read(flags.FLAGS, _line)
+  return _parse(flags.FLAGS, _argv)
 
 
 def several(argv: list[str], default: Sequence[str]) -> dict[str, ConfigDict]:
-  """Returns the configs of a command line, or the default configs.
+  """Returns the configs of a command line, or else the default configs.
 
   Fields that the command line sets are set in each config.
   """
@@ -64,7 +64,7 @@ def several(argv: list[str], default: Sequence[str]) -> dict[str, ConfigDict]:
     flag = config_flags.DEFINE_config_file(
       "config", flag_values=values, sys_argv=line
     )
-    _read(values, line, known_only=True)
+    _parse(values, line, known_only=True)
     configs[name] = flag.value
   return configs
 
@@ -76,8 +76,8 @@ def given_fields(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
       yield match[1], argument
 
 
-def _read(values: flags.FlagValues, line: list[str], **options) -> list[str]:
-  """Parses a command line; refuses a field that no config has."""
+def _parse(values: flags.FlagValues, line: list[str], **options) -> list[str]:
+  """Parses a command line; mistakes become one line."""
   try:
     return values(line, **options)
   except (AttributeError, KeyError) as error:
@@ -86,17 +86,12 @@ def _read(values: flags.FlagValues, line: list[str], **options) -> list[str]:
     reason = " ".join(str(reason).split())
     raise flags.Error(f"a config has no field {reason}") from None
   except flags.IllegalFlagValueError as error:
-    # ml_collections puts the traceback of a get_config() in the message.
-    for cause in _contexts(error):
+    # ml_collections replaces a UserError of get_config() by its traceback.
+    cause: BaseException | None = error
+    while cause := cause.__context__:
       if isinstance(cause, UserError) and "\n" not in str(cause):
         raise cause from None
     raise
-
-
-def _contexts(error: BaseException | None) -> Iterator[BaseException]:
-  """Yields the errors while which an error was raised."""
-  while error := error and error.__context__:
-    yield error
 
 
 def _bundled() -> str:

@@ -24,16 +24,10 @@ def cache_folder() -> pathlib.Path:
   return pathlib.Path(home).expanduser() / "tv_jax" / platform.node()
 
 
-def to_bytes(value, *, indent: int | None = None) -> bytes:
-  """Returns a value as JSON in UTF-8: a line, or indented with sorted keys.
-
-  Raises:
-    ValueError: The value has no JSON form; NaN and infinity do not either.
-  """
-  options: dict = {"ensure_ascii": False, "allow_nan": False}
-  if indent is not None:
-    options |= {"indent": indent, "sort_keys": True}
-  return _encode(json.dumps(value, **options) + "\n")
+def to_bytes(value, **options) -> bytes:
+  """Returns a value as a line of JSON in UTF-8; NaN raises a ValueError."""
+  text = json.dumps(value, ensure_ascii=False, allow_nan=False, **options)
+  return _encode(text + "\n")
 
 
 def round_trip(value):
@@ -42,19 +36,19 @@ def round_trip(value):
 
 
 def write_json(path: pathlib.Path, value) -> None:
-  """Writes a value as `write_atomic` does."""
-  with whole(path) as file:
-    file.write(to_bytes(value, indent=2))
+  """Writes a value, indented and with sorted keys, as `write_atomic` does."""
+  with atomic_open(path) as file:
+    file.write(to_bytes(value, indent=2, sort_keys=True))
 
 
 def write_atomic(path: str | os.PathLike, text: str) -> None:
   """Writes or replaces a file durably and atomically."""
-  with whole(path) as file:
+  with atomic_open(path) as file:
     file.write(_encode(text))
 
 
 @contextlib.contextmanager
-def whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
+def atomic_open(path: str | os.PathLike) -> Iterator[BinaryIO]:
   """Opens a binary file that appears, or is replaced, once it is complete.
 
   After an error the old file is unchanged.
@@ -93,7 +87,7 @@ def sync_folder(folder: pathlib.Path) -> None:
     os.close(descriptor)
 
 
-def readable(path: pathlib.Path) -> None:
+def apply_umask(path: pathlib.Path) -> None:
   """Gives a file the usual mode; safetensors lets only the owner read."""
   mask = os.umask(0)
   os.umask(mask)

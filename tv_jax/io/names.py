@@ -79,7 +79,8 @@ def resolve(
   functions = filter(callable, vars(found).values())
   # A copy of a built-in still has its name; the variable's is better.
   given = "" if found.name in table else found.name
-  name = text or given or of(thing) or found.name or of(next(functions))
+  name = text or given or qualified_name(thing) or found.name
+  name = name or qualified_name(next(functions))
   if not name or name in table:
     problem = f"has the name {name!r} of a built-in" if name else "has no name"
     raise UserError(
@@ -122,7 +123,7 @@ def raised(error: BaseException) -> str:
   return reason + place
 
 
-def of(thing) -> str:
+def qualified_name(thing) -> str:
   """Returns an object's name, `module:name`, or "".
 
   The name is a variable's in the module of the object's functions, or else the

@@ -11,7 +11,7 @@ import rich.console
 from rich import progress
 
 # The logger that tells what is compiled.
-_COMPILER = "tv_jax.engine.programs"
+COMPILER = logging.getLogger("tv_jax.engine.programs")
 
 
 class Progress(Protocol):
@@ -25,11 +25,12 @@ def silent(text: str, done: int = 0, total: int = 0) -> None:
   """Shows no progress."""
 
 
-class Bar:
-  """A progress bar; as a function it is a `Progress`."""
+class Bar(logging.Handler):
+  """A progress bar, which is a `Progress`; as a handler it shows records."""
 
   def __init__(self, shown: progress.Progress):
     """Adds the bar to a display."""
+    super().__init__()
     self._shown, self._printed = shown, time.monotonic()
     self._task = shown.add_task("", total=None)
 
@@ -42,10 +43,12 @@ class Bar:
         text, highlight=False, markup=False, soft_wrap=True
       )
 
-  def compiling(self, record: logging.LogRecord) -> bool:
-    """Shows each compilation until the next update; this is a log filter."""
-    self._update(description=record.getMessage())
-    return record.levelno >= logging.WARNING
+  def emit(self, record: logging.LogRecord) -> None:
+    """Prints a warning, and shows another message until the next update."""
+    if record.levelno >= logging.WARNING:
+      self(record.getMessage())
+    else:
+      self._update(description=record.getMessage())
 
   def _update(self, **fields) -> None:
     self._shown.update(self._task, **fields)
@@ -70,12 +73,13 @@ def bar() -> Iterator[Bar]:
   with progress.Progress(
     *columns, console=console, transient=True, disable=not console.is_terminal
   ) as shown:
-    shown_bar, logger = Bar(shown), logging.getLogger(_COMPILER)
-    level = logger.level
-    logger.setLevel(logging.INFO)
-    logger.addFilter(shown_bar.compiling)
+    shown_bar, level = Bar(shown), COMPILER.level
+    COMPILER.setLevel(logging.INFO)
+    COMPILER.addHandler(shown_bar)
+    COMPILER.propagate = False
     try:
       yield shown_bar
     finally:
-      logger.removeFilter(shown_bar.compiling)
-      logger.setLevel(level)
+      COMPILER.propagate = True
+      COMPILER.removeHandler(shown_bar)
+      COMPILER.setLevel(level)

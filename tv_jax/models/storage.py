@@ -192,6 +192,6 @@ def write(directory, tensors: Mapping[str, np.ndarray], config: dict) -> None:
   directory = pathlib.Path(directory)
   directory.mkdir(parents=True, exist_ok=True)
   save_file(dict(tensors), directory / SINGLE, metadata={"format": "pt"})
-  disk.readable(directory / SINGLE)
+  disk.apply_umask(directory / SINGLE)
   text = json.dumps(config, indent=2) + "\n"
   (directory / "config.json").write_text(text)

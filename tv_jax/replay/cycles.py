@@ -70,7 +70,7 @@ def save(path, cycles: Cycles) -> None:
   for name in (*_REQUIRED, *_OPTIONAL):
     if name not in arrays and (value := getattr(cycles, name)) is not None:
       arrays[name] = value
-  with disk.whole(path) as file:
+  with disk.atomic_open(path) as file:
     np.savez_compressed(file, **arrays)
 
 
