@@ -5,6 +5,7 @@ import functools
 import itertools
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -78,6 +79,21 @@ class TestEveryRule:
     assert found.distance <= 2e-6
 
 
+def with_a_coin_more(shape, proposal, tokens, q, p, eta):
+  """Chooses between two rules by the root's coin."""
+  draft = shape, proposal, tokens, q, p, eta
+  rules = TRAVERSAL, VERIFIERS["token_level"]
+  one, other = (rule.decide(*draft) for rule in rules)
+  pick = functools.partial(jnp.where, eta[0] < 0.3)
+  made = jax.tree.map(pick, one, other)
+  return dataclasses.replace(made, accept=made.accept.at[0].set(0.3))
+
+
+def test_a_rule_may_toss_the_roots_coin(x64):
+  check = certify.check(with_a_coin_more, WITHOUT, FORK, settings(cases=9))
+  assert check.lossless, repr(check.failure)
+
+
 def test_the_plain_rule_is_lossless_without_a_fault(x64):
   check = certify.check(faulty.plain, WITHOUT, FORK, settings())
   assert check.lossless, repr(check.failure)
@@ -97,6 +113,25 @@ def altered(**changes):
 def at_the_middle_coin(made, tokens, p, eta):
   middle = (eta[0] > 0.2) & (eta[0] < 0.8)
   return jnp.where(middle, p[0], made.residual)
+
+
+def by_the_roots_coin(shape, proposal, tokens, q, p, eta):
+  """Wrong if the root's coin is low; its threshold is reported."""
+  made = TRAVERSAL.decide(shape, proposal, tokens, q, p, eta)
+  residual = jnp.where(eta[0] < 0.5, p[0], made.residual)
+  accept = made.accept.at[0].set(0.5)
+  return dataclasses.replace(made, residual=residual, accept=accept)
+
+
+def by_the_roots_token(made, tokens, p, eta):
+  return jnp.where(tokens[0] == 0, made.residual, p[0])
+
+
+def by_leaves_of_q(wrong, shape, proposal, tokens, q, p, eta):
+  """Wrong if a leaf's row of q is not a distribution."""
+  made = TRAVERSAL.decide(shape, proposal, tokens, q, p, eta)
+  residual = jnp.where(wrong(q[-1].sum()), p[0], made.residual)
+  return dataclasses.replace(made, residual=residual)
 
 
 def where_q_is_one_hot(shape, proposal, tokens, q, p, eta):
@@ -171,6 +206,15 @@ PLANTED = {
   "law and contract in different cases": Planted(
     where_q_is_one_hot, BOTH, "fault is raised", "with_replacement"
   ),
+  "the root's coin": Planted(by_the_roots_coin),
+  "the root's token": Planted(altered(residual=by_the_roots_token)),
+  "a leaf's q of 0": Planted(
+    functools.partial(by_leaves_of_q, lambda x: x == 0)
+  ),
+  "a leaf's q of NaN": Planted(functools.partial(by_leaves_of_q, jnp.isnan)),
+  "a leaf's q above 1": Planted(
+    functools.partial(by_leaves_of_q, lambda x: x > 2)
+  ),
   "too few thresholds": Planted(
     altered(accept=lambda d, *_: d.accept[:-1]),
     UNKNOWN,
@@ -182,6 +226,7 @@ PLANTED = {
 # One fault of each kind; `make check` tries all.
 FEW = ("bonus from p inside", "<=", "accept lies", "a coin in secret")
 FEW += ("another's stop law", "node", "INVALID", "too few thresholds")
+FEW += ("the root's coin", "the root's token", "a leaf's q of NaN")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,11 @@ results. The probability of a path is the product of a or 1 - a over the
 thresholds a of these coins, and is divided among the patterns of the path. So
 the order of comparisons need not be known. The paths of a draft must sum to 1.
 
+What a rule should not read is filled at random: the root's token, and the rows
+below nodes that could not be drawn. A leaf's row of q may also be scaled, 0 or
+NaN. The root needs no coin. If a rule reports a threshold for it, all patterns
+are tried with a root's coin of 0, too.
+
 The thresholds come from `Decision.accept`. Two probes test them. The first
 moves every compared coin to the edge of its threshold. The second moves every
 compared coin at random on its side of its threshold, and the other coins at
@@ -38,6 +43,8 @@ _BATCH = 1 << 14  # decisions in a compiled call
 _SMALL = 6  # largest number of nodes for which all patterns are tried
 # Drafts in a compiled call if the number of drafts depends on the world.
 _FEW = 64
+# Factors of leaves' rows of q, which are not to be read.
+_SCALES = 1, 0, 3, np.nan
 
 
 class Outcome(NamedTuple):
@@ -112,6 +119,7 @@ def compile_rule(
 ) -> Callable[[World], Outcome]:
   """Compiles a rule as a function of a world; it tries all drafts."""
   patterns = _patterns(tree, dtype)
+  leaves = tree.num_children == 0
   count = drafts_lib.count_outcomes(tree, proposal, V)
   count = count if _all_patterns(tree) else min(count, _FEW)
   chunk = max(1, int(min(count, _BATCH // len(patterns))))
@@ -128,10 +136,18 @@ def compile_rule(
     p, q = (rows.astype(dtype) for rows in (world.p, world.q))
     drafts = drafts_lib.enumerate_drafts(tree, proposal, q.astype(float))
     assert drafts is not None
-    coins = np.broadcast_to(patterns, (len(drafts.tokens), *patterns.shape))
+    count = len(drafts.tokens)
+    rng = np.random.default_rng(int(p[0, 0] * 2**30))
+    tokens, rows = drafts.tokens.copy(), drafts.context % len(p)
+    any_row = rng.integers(len(p), size=rows.shape)
+    rows = np.where(tokens == INVALID, any_row, rows)
+    tokens[:, ROOT] = rng.integers(V, size=count)
+    scales = rng.choice(np.array(_SCALES, dtype), count)
 
-    def on_drafts(tokens, rows, eta):
-      draft = tokens, q[rows], p[rows]
+    def on_drafts(tokens, rows, scale, eta):
+      q_rows = q[rows]
+      q_rows[:, leaves] *= scale[:, None, None]
+      draft = tokens, q_rows, p[rows]
 
       def at(eta):
         return jax.tree.map(np.asarray, compiled(*draft, eta))
@@ -146,9 +162,18 @@ def compile_rule(
         closed=_same(first[:4], side[:4]),
       )
 
-    every = drafts.tokens, drafts.context % len(p), coins
-    decided = compiling.in_pieces(on_drafts, chunk, *every)
-    return _judge(tree, drafts, decided, patterns == 0, p.astype(float))
+    def on_all(patterns):
+      eta = np.broadcast_to(patterns, (count, *patterns.shape))
+      every = tokens, rows, scales, eta
+      return compiling.in_pieces(on_drafts, chunk, *every)
+
+    tried = patterns
+    decided = on_all(tried)
+    if (decided.accept[..., ROOT] != NOT_OFFERED).any():
+      low = patterns * (np.arange(len(tree)) != ROOT)
+      tried = np.concatenate([patterns, low])
+      decided = on_all(tried)
+    return _judge(tree, drafts, decided, tried == 0, p.astype(float))
 
   return run
 
@@ -193,7 +218,6 @@ def _weights(accept: np.ndarray, low: np.ndarray) -> np.ndarray:
     low: [E, N] whether a coin is 0.
   """
   compared = accept != NOT_OFFERED
-  compared[..., ROOT] = False
   factor = np.where(compared, np.where(low, accept, 1 - accept), 1)
   path = np.where(compared, 1 + low, 0)
   numbers = np.random.default_rng(0).integers(1 << 60, size=accept.shape[-1])
