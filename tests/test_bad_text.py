@@ -137,7 +137,7 @@ def test_without_the_file_the_tokenizer_is_asked_or_believed(
   whole, draft, caplog
 ):
   (draft / TOKENS).write_text("{}")
-  tokenizers.check_tokens((draft, None), (whole, None))
+  tokenizers.check_tokens(*map(models.Checkpoint.open, (draft, whole)))
   assert "may not mean the same" in caplog.text
   (draft / TOKENS).unlink()
   assert tv_jax.load(whole, draft).draft is not None

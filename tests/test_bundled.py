@@ -10,6 +10,7 @@ from training import tasks
 from training.tasks import conversation
 from tv_jax.io import reading
 from tv_jax.models import tokenizers
+from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.runs import questions as questions_lib
 
 BUNDLED = reading.BUNDLED
@@ -17,10 +18,10 @@ BUNDLED = reading.BUNDLED
 
 def test_the_one_tokenizer_names_the_end(bundled):
   (path,) = BUNDLED.glob("*/tokenizer.json")
-  tokenizer = tokenizers.load_tokenizer(path.parent)
+  tokenizer = tokenizers.load_tokenizer(Checkpoint.open(path.parent))
   text = "<|user|>Übersetze 17 + 4?<|end|>"
   assert tokenizer(text).input_ids == bundled.tokenizer(text).input_ids
-  (end,) = tokenizers.end_tokens(path.parent)
+  (end,) = tokenizers.end_tokens(Checkpoint.open(path.parent))
   assert end == tokenizer.eos_token_id == tokenizer("<|end|>").input_ids[-1]
 
 

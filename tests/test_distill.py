@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import itertools
-import pathlib
 import random
 import re
 import shutil
@@ -23,6 +22,7 @@ from tv_jax.distill.distilling import Training
 from tv_jax.drafting.drafter import Committed
 from tv_jax.io import disk
 from tv_jax.models import mask
+from tv_jax.models.checkpoint import Checkpoint
 
 
 def logs(law):
@@ -491,8 +491,8 @@ def test_what_cannot_be_made_is_refused(pair, tmp_path, how, told):
 def test_another_target_under_the_same_name_is_refused(pair, tmp_path):
   copy = tmp_path / "target"
   copy.mkdir()
-  shutil.copy(pathlib.Path(pair.path) / "config.json", copy)
-  pair = dataclasses.replace(pair, path=str(copy))
+  shutil.copy(pair.checkpoint.config_path, copy)
+  pair = dataclasses.replace(pair, checkpoint=Checkpoint.open(copy))
   text = [distill.Conversation(prompt=(1,) * 20, answer=(5, 6))] * 6
   how = dataclasses.replace(HOW["eagle"], length=20)
   for weights, told in ((b"1", "length=20"), (b"2", "begun in another way")):

@@ -18,8 +18,8 @@ from tests.gguf_files import TEXTS, TYPES
 from tv_jax import models
 from tv_jax.io.reading import BUNDLED
 from tv_jax.models import gguf, loading, rope
+from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.tokenizers import check_tokens, load_tokenizer
-from tv_jax.runs import sources
 
 # Rows of every type are multiples of 256 numbers.
 CONFIG = checkpoints.tiny(
@@ -117,14 +117,15 @@ def test_a_draft_and_a_run_take_a_file(bundled, tmp_path):
   name = str(bundled)
   pair = tv_jax.load(name, name)
   assert pair.draft.config == pair.target.config
-  check_tokens((name, None), (BUNDLED / "target", None))
-  found = sources.of_model("target", name, None)
+  check_tokens(pair.checkpoint, Checkpoint.open(BUNDLED / "target"))
+  found = pair.checkpoint.digests("target", tokenizer=True)
   assert [*found] == ["target/target.gguf"]
   with bundled.open("rb") as file:
     data = bytearray(file.read())
   data[-1] ^= 1
   (tmp_path / "target.gguf").write_bytes(data)
-  changed = sources.of_model("target", str(tmp_path / "target.gguf"), None)
+  other = Checkpoint.open(tmp_path / "target.gguf")
+  changed = other.digests("target", tokenizer=True)
   assert changed.keys() == found.keys()
   assert changed != found
 
@@ -241,7 +242,7 @@ def test_merged_bytes_are_as_published(tmp_path, pre):
     json.loads(whole.to_str()), pre=pre, bos_token_id=0, eos_token_id=1
   )
   path = gguf_files.write(tmp_path / "x.gguf", "llama", values, {})
-  ours = load_tokenizer(path)
+  ours = load_tokenizer(Checkpoint.open(path))
   begun = [0] if pre == "llama-bpe" else []
   for text in TEXTS:
     ids = ours(text).input_ids
@@ -291,7 +292,7 @@ def test_pieces_are_sentencepieces(tmp_path):
   }
   values = {f"tokenizer.ggml.{name}": value for name, value in values.items()}
   path = gguf_files.write(tmp_path / "x.gguf", "llama", values, {})
-  ours = load_tokenizer(path)
+  ours = load_tokenizer(Checkpoint.open(path))
   for text in TEXTS[1:]:
     ids = ours(text).input_ids
     assert ids == [pieces.bos_id(), *pieces.encode(text)]
@@ -322,4 +323,4 @@ def test_a_tokenizer_that_is_not_known_is_refused(tmp_path, changes, fragment):
   }
   path = gguf_files.write(tmp_path / "x.gguf", "llama", values, {})
   with bad.refused("x.gguf", fragment):
-    load_tokenizer(path)
+    load_tokenizer(Checkpoint.open(path))

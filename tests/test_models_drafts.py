@@ -395,4 +395,4 @@ def test_a_checkpoint_of_no_kind_or_two_is_refused(
 def test_a_home_is_found(saved, monkeypatch):
   monkeypatch.setenv("HOME", str(saved))
   loaded = tv_jax.load("~/target", "~/independent")
-  assert loaded.path == str(saved / "target")
+  assert loaded.checkpoint.path == saved / "target"

@@ -10,6 +10,7 @@ from tests import published
 from tv_jax.io import reading
 from tv_jax.models import templates
 from tv_jax.models import tokenizers as tokenizers_lib
+from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs.questions import Question
 
@@ -21,7 +22,7 @@ BEGIN, END = "<|begin_of_text|>", "<|eot_id|>"
 def tokenizer(tmp_path):
   """A tokenizer that begins each text with a token."""
   published.tokenizer(tmp_path, ["hi there, hello, bye"])
-  return tokenizers_lib.load_tokenizer(tmp_path)
+  return tokenizers_lib.load_tokenizer(Checkpoint.open(tmp_path))
 
 
 def said(role, text=""):
@@ -93,7 +94,7 @@ def test_end_tokens(tmp_path, generation, config, expected):
   if generation is not None:
     path = tmp_path / "generation_config.json"
     path.write_text(json.dumps(generation))
-  assert tokenizers_lib.end_tokens(tmp_path) == expected
+  assert tokenizers_lib.end_tokens(Checkpoint.open(tmp_path)) == expected
 
 
 ROW = {"question_id": 5, "category": "qa", "turns": ["What?"]}

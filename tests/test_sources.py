@@ -5,11 +5,12 @@ import os
 import pathlib
 import shutil
 
+import huggingface_hub
 import pytest
 
 from tests import test_evaluate
 from tv_jax import runs
-from tv_jax.io import reading
+from tv_jax.io import digests, reading
 from tv_jax.runs import sources as sources_lib
 
 
@@ -58,9 +59,10 @@ def test_a_place_or_a_date_is_no_difference(pair, tmp_path):
   ]
 
 
-def test_a_finished_run_needs_no_models():
+@pytest.mark.parametrize("place", ["installed/gone/x.gguf", "/gone/x.gguf"])
+def test_a_finished_run_needs_no_models(place):
   config = test_evaluate.config()
-  config.models.update({"target": "installed/gone/x.gguf", "draft": "gone"})
+  config.models.update({"target": place, "draft": "gone"})
   settings = runs.from_config(config)
   questions = runs.read_questions(settings)
   found = sources_lib.hashes(settings, questions, finished=True)
@@ -111,9 +113,9 @@ def test_a_change_is_found_by_name(pair, name, edit, changed):
 
 
 def test_of_large_weights_the_beginning_and_pieces_are_read(pair, monkeypatch):
-  monkeypatch.setattr(sources_lib, "WHOLE", 1000)
-  monkeypatch.setattr(sources_lib, "_PIECES", 3)
-  monkeypatch.setattr(sources_lib, "_PIECE", 10)
+  monkeypatch.setattr(digests, "WHOLE", 1000)
+  monkeypatch.setattr(digests, "_PIECES", 3)
+  monkeypatch.setattr(digests, "_PIECE", 10)
   before = read(pair)
   path = pair / "draft" / "model.safetensors"
   whole = path.read_bytes()
@@ -136,3 +138,32 @@ def test_a_file_is_read_once_for_many_runs(pair, monkeypatch):
   assert read(pair) == before
   assert "minibench.jsonl" in opened
   assert not [name for name in opened if name.startswith("model.")]
+
+
+def test_a_branch_is_resolved_to_a_commit_once(tmp_path, monkeypatch):
+  """It moves each time it is asked for."""
+  commits = [tmp_path / "snapshots" / name for name in ("first", "second")]
+  for folder in commits:
+    shutil.copytree(reading.BUNDLED / "target", folder)
+  branch = iter(commits)
+
+  def found(_, revision, **__):
+    known = {folder.name: folder for folder in commits}
+    return str(known[revision] if revision in known else next(branch))
+
+  monkeypatch.setattr(huggingface_hub, "snapshot_download", found)
+  config = test_evaluate.config(tasks="qa", per_task=1, plain=True)
+  config.models.update({"target": "an/owner", "draft": ""})
+  loaded = []
+
+  def load(settings):
+    loaded.append(runs.load(settings))
+    return loaded[0]
+
+  runs.run(config, tmp_path / "run", load=load)
+  kept = json.loads((tmp_path / "run" / "sources.json").read_text())
+  assert kept["target"] == "first"
+  assert loaded[0].target.source == "an/owner@first"
+  assert loaded[0].checkpoint.commit == "first"
+  kept = json.loads((tmp_path / "run" / "config.json").read_text())
+  assert not kept["models"]["revision"]

@@ -21,7 +21,7 @@ from tv_jax.io import checks, disk, reading
 from tv_jax.io.errors import UserError
 from tv_jax.io.progress import Progress, silent
 from tv_jax.models import templates
-from tv_jax.runs import sources, store
+from tv_jax.runs import store
 
 FILE, ABOUT = "text.jsonl", "text.json"
 # Conversations that are appended to the file together.
@@ -170,9 +170,10 @@ def about_writing(
 
 def about_target(pair: Pair) -> dict:
   """Returns the target's name and the digests of its files."""
+  assert pair.checkpoint
   return {
     "target": reading.name_of(pair.target.source),
-    "files": sources.of_model("target", str(pair.path), pair.revision),
+    "files": pair.checkpoint.digests("target", tokenizer=True),
     "dtype": pair.target.config.dtype,
   }
 

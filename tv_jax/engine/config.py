@@ -223,7 +223,7 @@ def _stop_strings(pair, stop) -> tuple[str, ...]:
   texts = checks.list_of(checks.text)(texts, "stop")
   if "" in texts:
     raise UserError(f"stop={brief(stop)}: give texts, none empty")
-  if texts and pair.path is None:
+  if texts and pair.checkpoint is None:
     raise UserError(
       f"stop={brief(stop)}: this pair has no tokenizer to find texts with; give"
       " end tokens, ends=[..]"

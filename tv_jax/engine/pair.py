@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 
 import jax
 from jax.sharding import Mesh
 
 from tv_jax import models
 from tv_jax.io.errors import UserError
-from tv_jax.io.reading import path_of
 from tv_jax.models import Model, sharding
 from tv_jax.models import tokenizers as tokenizers_lib
+from tv_jax.models.checkpoint import Checkpoint
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,15 +23,13 @@ class Pair:
     target: The target model. Its output distribution is preserved.
     draft: The model that drafts; None if the pair can only decode plainly.
     ends: Token ids that end an answer.
-    path: Directory or repository of the tokenizer, or None.
-    revision: Commit of this repository.
+    checkpoint: The target's checkpoint, which has the tokenizer; or None.
   """
 
   target: Model
   draft: Model | None = None
   ends: tuple[int, ...] = ()
-  path: str | None = None
-  revision: str | None = None
+  checkpoint: Checkpoint | None = None
 
   def __post_init__(self):
     """Raises ValueError if draft and target vocabularies differ in size."""
@@ -59,9 +56,9 @@ class Pair:
   @functools.cached_property
   def tokenizer(self):
     """The target's tokenizer, loaded on first use."""
-    if self.path is None:
+    if self.checkpoint is None:
       raise UserError("this pair has no tokenizer: give prompts as token ids")
-    return tokenizers_lib.load_tokenizer(self.path, self.revision)
+    return tokenizers_lib.load_tokenizer(self.checkpoint)
 
 
 def load(
@@ -93,40 +90,34 @@ def load(
     mesh: Devices over which to split the target (`models.sharding.mesh`).
     shard_draft: Whether to split an independent draft over them as well.
       Otherwise each device holds a copy. Other kinds are split like the target.
-    draft_revision: Commit of the draft's repository.
-    revision: Commit of the target's repository.
+    draft_revision: Commit, tag or branch of the draft's repository.
+    revision: Commit, tag or branch of the target's repository.
 
   Raises:
     ValueError: A checkpoint is wrong. The message lists all its faults.
   """
   if dtype is None and jax.default_backend() == "cpu":
     dtype = "float32"
-  target, draft = map(_expanded, (target, draft))
-  model, loaded = models.load(target, dtype, mesh, revision), None
+  target = Checkpoint.open(target, revision)
+  model, loaded = models.load(target, dtype, mesh), None
   if draft is not None:
+    draft = Checkpoint.open(draft, draft_revision)
     split = mesh if shard_draft else None
-    loaded = models.load(draft, dtype, split, draft_revision, target=model)
+    loaded = models.load(draft, dtype, split, target=model)
     # A head in place of the target is refused by `models.load`.
     if loaded.kind == "independent" and loaded.size > model.size:
       raise UserError(
-        f"the draft {draft} is larger than its target {target}: the target"
+        f"the draft {draft.source} is larger than its target"
+        f" {target.source}: the target"
         " comes first, load(target, draft)"
       )
     if loaded.mesh is not mesh:  # a copy on each device
       params = jax.device_put(loaded.params, sharding.placement((), mesh))
       loaded = dataclasses.replace(loaded, params=params)
-    tokenizers_lib.check_tokens((draft, draft_revision), (target, revision))
+    tokenizers_lib.check_tokens(draft, target)
   return Pair(
     target=model,
     draft=loaded,
-    ends=tokenizers_lib.end_tokens(target, revision),
-    path=str(target),
-    revision=revision,
+    ends=tokenizers_lib.end_tokens(target),
+    checkpoint=target,
   )
-
-
-def _expanded(path):
-  """Resolves bundled names and ~, which tokenizers do not understand."""
-  if isinstance(path, str):
-    path = path_of(path)
-  return path and os.path.expanduser(path)

@@ -16,6 +16,7 @@ import numpy as np
 from tv_jax.io.errors import UserError
 from tv_jax.models import config as configs
 from tv_jax.models import sharding
+from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Config, DraftFormat
 from tv_jax.models.decoder import INPUT, OF_TARGET
 from tv_jax.models.layout import StoredTensor
@@ -42,16 +43,18 @@ def check_family(config: Config, known: Collection[str], what: str) -> None:
     )
 
 
-def read_config(raw: dict, where, target: Model, draft: DraftFormat) -> Config:
+def read_config(
+  checkpoint: Checkpoint, target: Model, draft: DraftFormat
+) -> Config:
   """Reads a draft's config.json, and fits it to its target.
 
   Args:
-    raw: The contents of config.json.
-    where: Name of that file in error messages.
+    checkpoint: The draft.
     target: The model that it drafts for.
     draft: The format of such files.
   """
-  config = configs.from_dict(raw, str(where), draft)
+  where = checkpoint.config_path
+  config = configs.from_dict(checkpoint.config, str(where), draft)
   check_family(config, draft.families, f"{where}: {draft.name}")
   return fitted(config, target.config, where)
 

@@ -10,8 +10,6 @@ the token at depth k. DFlash has no Markov head.
 Letters as in decoder.py, and M rank of the Markov head, K rows of a block.
 """
 
-from collections.abc import Collection
-
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
@@ -22,6 +20,7 @@ from tv_jax.io.errors import UserError
 from tv_jax.models import borrowed, decoder, layout, products, sharding
 from tv_jax.models import config as configs
 from tv_jax.models.cache import Cache
+from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Block, Config
 from tv_jax.models.model import Model
 
@@ -194,12 +193,10 @@ FORMAT = configs.DraftFormat(
 )
 
 
-def from_config(
-  raw: dict, where, target: Model, names: Collection[str]
-) -> DSpark:
-  """Makes the module of a checkpoint's draft; see `eagle.from_config`."""
-  del names
-  config = borrowed.read_config(raw, where, target, FORMAT)
+def from_checkpoint(checkpoint: Checkpoint, target: Model) -> DSpark:
+  """Makes the module of a draft for this target."""
+  where = checkpoint.config_path
+  config = borrowed.read_config(checkpoint, target, FORMAT)
   if (block := block_of(config)).confidence and not block.rank:
     raise UserError(
       f"{where}: enable_confidence_head=True is not supported with"

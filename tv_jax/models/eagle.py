@@ -13,7 +13,6 @@ Letters as in decoder.py.
 """
 
 import functools
-from collections.abc import Collection
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +23,7 @@ from tv_jax.io import checks
 from tv_jax.models import borrowed, decoder, layout, sharding
 from tv_jax.models import config as configs
 from tv_jax.models.cache import Cache
+from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Config
 from tv_jax.models.model import Model
 
@@ -99,21 +99,11 @@ class Eagle(nn.Module):
     return {"bias": self.bias}
 
 
-def from_config(
-  raw: dict, where, target: Model, names: Collection[str]
-) -> Eagle:
-  """Makes the module of a checkpoint's head.
-
-  Args:
-    raw: The contents of config.json.
-    where: Name of that file in error messages.
-    target: The model that the head drafts for.
-    names: Names of the checkpoint's tensors.
-  """
-  del names
+def from_checkpoint(checkpoint: Checkpoint, target: Model) -> Eagle:
+  """Makes the module of a head on this target."""
   borrowed.check_family(
     target.config, FORMAT.families, f"{target.source}: an EAGLE-1 head's target"
   )
-  config = borrowed.read_config(raw, where, target, FORMAT)
+  config = borrowed.read_config(checkpoint, target, FORMAT)
   # Published heads have a bias unless their config.json says otherwise.
-  return Eagle(config, raw.get("bias", True), target.mesh)
+  return Eagle(config, checkpoint.config.get("bias", True), target.mesh)

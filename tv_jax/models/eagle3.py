@@ -18,7 +18,6 @@ Letters as in decoder.py.
 """
 
 import dataclasses
-from collections.abc import Collection
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +28,7 @@ from tv_jax.io import checks
 from tv_jax.models import borrowed, decoder, layout, sharding
 from tv_jax.models import config as configs
 from tv_jax.models.cache import Cache
+from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Config
 from tv_jax.models.model import Model
 
@@ -128,21 +128,19 @@ class Eagle3(nn.Module):
     return raw
 
 
-def from_config(
-  raw: dict, where, target: Model, names: Collection[str]
-) -> Eagle3:
-  """Makes the module of a checkpoint's head; see `eagle.from_config`."""
-  config = borrowed.read_config(raw, where, target, FORMAT)
+def from_checkpoint(checkpoint: Checkpoint, target: Model) -> Eagle3:
+  """Makes the module of a head on this target."""
+  config = borrowed.read_config(checkpoint, target, FORMAT)
   L = target.config.num_hidden_layers
   # The default is SafeAILab's.
   layers = config.target_layers or (1, L // 2 - 1, L - 4)
-  borrowed.check_layers(layers, target.config, where)
+  borrowed.check_layers(layers, target.config, checkpoint.config_path)
   few = config.draft_vocab_size != config.vocab_size
   config = dataclasses.replace(
     config,
     target_layers=layers,
     draft_vocab_size=config.draft_vocab_size if few else None,
-    shares_embedding=EMBEDDING not in names,
+    shares_embedding=EMBEDDING not in checkpoint.tensors,
     tie_word_embeddings=False,
   )
   return Eagle3(config, target.mesh)

@@ -4,16 +4,15 @@ import concurrent.futures
 import dataclasses
 import math
 import os
-import pathlib
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.sharding import Mesh
 
-from tv_jax.io import machine, reading
+from tv_jax.io import machine
 from tv_jax.io.errors import UserError
 from tv_jax.io.reading import listed
 from tv_jax.models import (
@@ -22,12 +21,12 @@ from tv_jax.models import (
   dspark,
   eagle,
   eagle3,
-  gguf,
   layout,
   sharding,
   storage,
 )
 from tv_jax.models import config as configs
+from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Config
 from tv_jax.models.layout import Path, StoredTensor, Weight
 from tv_jax.models.model import Model, stored
@@ -40,15 +39,8 @@ _PIECE = 1 << 17  # weights: these and their converted copies stay in cache
 _DRAFTS = {"eagle": eagle, "eagle3": eagle3, "dspark": dspark}
 
 
-class _Checkpoint(NamedTuple):
-  source: str  # a directory, or repository@commit
-  tensors: dict[str, StoredTensor]
-  config: dict  # contents of config.json
-  config_path: pathlib.Path
-
-
 def load(
-  path_or_repo,
+  place: str | os.PathLike | Checkpoint,
   dtype=None,
   mesh: Mesh | None = None,
   revision: str | None = None,
@@ -58,14 +50,13 @@ def load(
   """Loads a model of `families.FAMILIES`, or a draft that reads features.
 
   Args:
-    path_or_repo: A directory in Hugging Face's layout, a GGUF file, or a
-      repository on the hub (from the local cache when it is there, or
-      HF_HUB_OFFLINE is set).
+    place: A directory in Hugging Face's layout, a GGUF file, a repository on
+      the hub, or an open checkpoint; see `Checkpoint.open`.
     dtype: float32, bfloat16 or float16; by default as stored. A draft that
       reads features has the dtype and the devices of its target.
     mesh: The devices to split the model over (`sharding.mesh`); None for one
       device.
-    revision: The repository's commit, which makes runs repeatable.
+    revision: The repository's commit, tag or branch.
     target: The target, if a draft reads its features or shares its embedding.
 
   Returns:
@@ -74,21 +65,19 @@ def load(
   Raises:
     ValueError: If the checkpoint is not valid; one line lists all faults.
   """
-  files = _open(path_or_repo, revision)
-  found = layout.recognise(files.tensors, path_or_repo)
+  files = Checkpoint.open(place, revision)
   shares = files.config.get("shares_embedding")
+  found = layout.recognise(files.tensors, files.source)
   if target is None and (shares or found.kind in _DRAFTS):
     title = found.title
     if found is layout.MODEL:
       title = "a draft that shares its target's embedding"
     raise UserError(
-      f"{path_or_repo} is {title}, and no target: the target comes first,"
+      f"{files.source} is {title}, and no target: the target comes first,"
       " load(target, draft)"
     )
   if target is not None and found.kind in _DRAFTS:
-    module = _DRAFTS[found.kind].from_config(
-      files.config, files.config_path, target, files.tensors
-    )
+    module = _DRAFTS[found.kind].from_checkpoint(files, target)
     return _load(files, module, target)
   config = configs.from_dict(files.config, str(files.config_path))
   if dtype is not None:
@@ -103,25 +92,7 @@ def load(
   return _load(files, decoder.Decoder(config, mesh), target)
 
 
-def _open(path_or_repo, revision: str | None) -> _Checkpoint:
-  """Opens a checkpoint."""
-  directory = storage.resolve(path_or_repo, revision)
-  tensors = storage.contents(directory, path_or_repo)
-  if gguf.is_file(directory):
-    path, config = directory, gguf.read_config(directory)
-  else:
-    path = directory / "config.json"
-    config = reading.json_object(path)
-  is_here = pathlib.Path(os.path.expanduser(path_or_repo)) == directory
-  return _Checkpoint(
-    source=str(directory) if is_here else f"{path_or_repo}@{directory.name}",
-    tensors=tensors,
-    config=config,
-    config_path=path,
-  )
-
-
-def _load(files: _Checkpoint, module: Any, target: Model | None) -> Model:
+def _load(files: Checkpoint, module: Any, target: Model | None) -> Model:
   """Reads a module's parameters, except those taken from the target."""
   config = module.config
   sharding.check(config, module.mesh)
@@ -162,7 +133,7 @@ def stored_weights(module: Any) -> dict[Path, Weight]:
 
 
 def _check(
-  files: _Checkpoint, weights: Mapping[Path, Weight], config: Config
+  files: Checkpoint, weights: Mapping[Path, Weight], config: Config
 ) -> None:
   """Raises ValueError for missing, unknown and malformed tensors."""
   tensors = files.tensors

@@ -1,12 +1,10 @@
-"""Finds checkpoints, and reads and writes their files."""
+"""Reads and writes the files of a checkpoint."""
 
 import functools
 import json
-import os
 import pathlib
-import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import ml_dtypes  # noqa: F401  (teaches NumPy the name of bfloat16)
 import numpy as np
@@ -15,13 +13,8 @@ from safetensors.numpy import save_file
 
 from tv_jax.io import disk
 from tv_jax.io.errors import UserError
-from tv_jax.models import gguf
 from tv_jax.models.layout import StoredTensor
 
-REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-SINGLE = "model.safetensors"
-_PATTERNS = ("*.json", "*.safetensors", "tokenizer*", "*.jinja", "merges.txt")
-_BINARY = "pytorch_model*.bin"
 # PyTorch's names of dtypes, by safetensors' names.
 _DTYPES = {
   "torch.float64": "F64",
@@ -31,90 +24,8 @@ _DTYPES = {
 }
 
 
-def resolve(path_or_repo, revision: str | None) -> pathlib.Path:
-  """Returns the path of a checkpoint, a directory or a GGUF file.
-
-  Args:
-    path_or_repo: A directory, a GGUF file, or a repository's name on the
-      Hugging Face hub.
-    revision: The repository's commit, tag or branch.
-
-  Returns:
-    The given path, or the hub cache's directory of that revision.
-  """
-  directory = os.path.expanduser(path_or_repo)
-  if is_local(directory):
-    if revision is not None:
-      raise UserError(
-        f"{directory} is here and has no revision {revision!r}: a revision goes"
-        " with a hub repository"
-      )
-    return pathlib.Path(directory)
-  if not REPOSITORY.fullmatch(str(path_or_repo)) or os.path.exists(directory):
-    raise UserError(
-      f"{path_or_repo} is neither a directory nor the name of a hub "
-      "repository (owner/name)"
-    )
-  import huggingface_hub
-
-  def download(*patterns):
-    return pathlib.Path(
-      huggingface_hub.snapshot_download(
-        str(path_or_repo), revision=revision, allow_patterns=[*patterns]
-      )
-    )
-
-  try:
-    directory = download(*_PATTERNS)
-    return directory if weights(directory) else download(*_PATTERNS, _BINARY)
-  except (OSError, ValueError) as error:
-    reason = " ".join(str(error).split())
-    raise UserError(
-      f"{path_or_repo} is not a directory, and could not be had from the hub "
-      f"at revision {revision or 'main'}: {reason}"
-    ) from None
-
-
-def is_local(place) -> bool:
-  """Returns whether a checkpoint is local: a directory or a GGUF file."""
-  return os.path.isdir(place) or gguf.is_file(place)
-
-
-def weights(directory: pathlib.Path) -> list[pathlib.Path]:
-  """Returns a checkpoint's files with weights: safetensors, or else .bin."""
-  for single in (SINGLE, "pytorch_model.bin"):
-    if (directory / single).exists():
-      return [directory / single]
-    suffix = pathlib.Path(single).suffix
-    paths = sorted(directory.glob(f"*model-*-of-*{suffix}"))
-    for path in paths[:1]:
-      count = int(path.stem.rpartition("-of-")[2])
-      if count != len(paths):
-        raise UserError(
-          f"{directory} has {len(paths)} of {count} files like {path.name}:"
-          " download it again"
-        )
-      return paths
-  return []
-
-
-def contents(directory: pathlib.Path, source) -> dict[str, StoredTensor]:
-  """Returns a checkpoint's tensors by name, without reading them.
-
-  Args:
-    directory: The path that `resolve` returned.
-    source: Name of the checkpoint in error messages.
-  """
-  if gguf.is_file(directory):
-    return gguf.contents(directory)
-  if files := sorted(directory.glob(f"*{gguf.SUFFIX}")):
-    raise UserError(
-      f"{source} holds GGUF files, which are given by their own path: such as"
-      f" {files[0]}"
-    )
-  paths = weights(directory)
-  if not paths:
-    raise UserError(f"{source} has no {SINGLE} and no shards of it")
+def contents(paths: Sequence[pathlib.Path]) -> dict[str, StoredTensor]:
+  """Returns the tensors of files by name, without reading them."""
   tensors = {}
   for path in paths:
     if path.suffix == ".bin":
@@ -191,7 +102,8 @@ def write(directory, tensors: Mapping[str, np.ndarray], config: dict) -> None:
   """Writes tensors and a config.json in Hugging Face's layout."""
   directory = pathlib.Path(directory)
   directory.mkdir(parents=True, exist_ok=True)
-  save_file(dict(tensors), directory / SINGLE, metadata={"format": "pt"})
-  disk.apply_umask(directory / SINGLE)
+  path = directory / "model.safetensors"
+  save_file(dict(tensors), path, metadata={"format": "pt"})
+  disk.apply_umask(path)
   text = json.dumps(config, indent=2) + "\n"
   (directory / "config.json").write_text(text)

@@ -7,7 +7,8 @@ import re
 from tv_jax.io import reading
 from tv_jax.io.errors import UserError
 from tv_jax.io.reading import brief, name_of
-from tv_jax.models import gguf, storage
+from tv_jax.models import gguf
+from tv_jax.models.checkpoint import Checkpoint
 
 # A checkpoint without any of these files has no tokenizer.
 _FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
@@ -24,63 +25,53 @@ def import_transformers():
   return transformers
 
 
-def load_tokenizer(path_or_repo, revision: str | None = None):
+def load_tokenizer(checkpoint: Checkpoint):
   """Loads a checkpoint's tokenizer; never runs code that comes with it."""
-  directory = storage.resolve(path_or_repo, revision)
   transformers = import_transformers()
   try:
-    if gguf.is_file(directory):
-      tokenizer = gguf.read_tokenizer(directory)
+    if checkpoint.is_gguf:
+      tokenizer = gguf.read_tokenizer(checkpoint.path)
     else:
       tokenizer = transformers.AutoTokenizer.from_pretrained(
-        directory, trust_remote_code=False
+        checkpoint.path, trust_remote_code=False
       )
   except Exception as error:  # a malformed file can raise any error
     reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     raise UserError(
-      f"no tokenizer could be loaded from {path_or_repo} ({reason})"
+      f"no tokenizer could be loaded from {checkpoint.source} ({reason})"
     ) from None
   if tokenizer is None:
-    raise UserError(f"{path_or_repo} holds no tokenizer")
+    raise UserError(f"{checkpoint.source} holds no tokenizer")
   return tokenizer
 
 
-def end_tokens(path_or_repo, revision: str | None = None) -> tuple[int, ...]:
+def end_tokens(checkpoint: Checkpoint) -> tuple[int, ...]:
   """Returns all tokens that end an answer; some models name none.
 
   Instruction-tuned models have several, and list them only in
   generation_config.json. If that file names none, config.json is read.
   """
-  directory = storage.resolve(path_or_repo, revision)
-  if gguf.is_file(directory):
-    configs = [gguf.read_config(directory)]
-  else:
-    names = ("generation_config.json", "config.json")
-    paths = [directory / name for name in names]
-    configs = [reading.json_object(path) for path in paths if path.exists()]
-  for raw in configs:
+  path = checkpoint.path / "generation_config.json"
+  first = [reading.json_object(path)] if path.exists() else []
+  for raw in (*first, checkpoint.config):
     ends = raw.get("eos_token_id")
     if ends not in (None, []):
       return tuple(ends) if isinstance(ends, list) else (ends,)
   return ()
 
 
-def check_tokens(draft, target) -> None:
+def check_tokens(draft: Checkpoint, target: Checkpoint) -> None:
   """Refuses a draft that has another text for a token than its target.
 
   Special tokens and unused ids that only one model has are ignored. A model
   without a tokenizer is accepted.
 
-  Args:
-    draft: Path or repository of the draft's checkpoint, and its revision.
-    target: The same for the target.
-
   Raises:
     ValueError: If a token's texts differ; names the first such token.
   """
-  if (of_draft := _texts(*draft)) is None:
+  if (of_draft := _texts(draft)) is None:
     return
-  if (of_target := _texts(*target)) is None:
+  if (of_target := _texts(target)) is None:
     return
   (ours, added), (theirs, others) = of_draft, of_target
 
@@ -94,7 +85,7 @@ def check_tokens(draft, target) -> None:
       special and is_free(text, theirs) and is_free(other, ours)
     ):
       continue
-    names = [name_of(path) for path, _ in (draft, target)]
+    names = [name_of(checkpoint.source) for checkpoint in (draft, target)]
     raise UserError(
       f"token {token} is {brief(text)} to the draft {names[0]}, and"
       f" {brief(other)} to the target {names[1]}: choose a draft that shares"
@@ -102,15 +93,14 @@ def check_tokens(draft, target) -> None:
     )
 
 
-def _texts(path, revision) -> tuple[dict[int, str], set[int]] | None:
+def _texts(checkpoint: Checkpoint) -> tuple[dict[int, str], set[int]] | None:
   """Returns each token's text, and the tokens added to the vocabulary."""
-  directory = storage.resolve(path, revision)
-  if not gguf.is_file(directory) and not any(
-    (directory / name).exists() for name in _FILES
+  if not checkpoint.is_gguf and not any(
+    (checkpoint.path / name).exists() for name in _FILES
   ):
     return None
   try:
-    tokenizer = load_tokenizer(directory)
+    tokenizer = load_tokenizer(checkpoint)
   except ValueError as error:
     logging.getLogger(__name__).warning(
       "draft and target may not mean the same by their tokens: %s", error

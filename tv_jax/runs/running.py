@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import time
@@ -14,6 +15,7 @@ from tv_jax.engine.pair import Pair
 from tv_jax.io.errors import UserError
 from tv_jax.io.progress import Progress, silent
 from tv_jax.models import sharding, templates
+from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.runs import environment, metrics, sources, store, timing
 from tv_jax.runs.asking import Answerer
 from tv_jax.runs.questions import read_questions
@@ -39,6 +41,22 @@ def load(settings: Run) -> Pair:
     draft_revision=models.draft_revision or None,
     revision=models.revision or None,
   )
+
+
+def pinned(settings: Run) -> Run:
+  """Returns settings with a hub's commits, of which all files are read."""
+  models = settings.models
+
+  def commit(place: str, revision: str) -> str:
+    opened = Checkpoint.open(place, revision or None) if place else None
+    return (opened and opened.commit) or ""
+
+  models = dataclasses.replace(
+    models,
+    revision=commit(models.target, models.revision),
+    draft_revision=commit(models.draft, models.draft_revision),
+  )
+  return dataclasses.replace(settings, models=models)
 
 
 def run(
@@ -67,6 +85,8 @@ def run(
   with store.Store(workdir, to_dict(settings), described) as results:
     results.expect(count)
     finished = results.done and len(results.answers) == count
+    if not finished:
+      settings = pinned(settings)
     results.keep_sources(sources.hashes(settings, questions, finished))
     if finished:
       progress(f"{count} answers are all there")
