@@ -21,7 +21,6 @@ from tv_jax.engine.decode import Batch, Prompt
 from tv_jax.engine.generate import encode_prompts
 from tv_jax.engine.pair import Pair
 from tv_jax.models import templates
-from tv_jax.proposals import INVALID, PROPOSALS
 
 PROMPTS = [[5], [1, 2, 3], [4, 5, 6, 7, 8, 9, 10, 11], [*range(16)]]
 
@@ -166,46 +165,6 @@ def test_realised_and_expected_lengths_agree():
   assert len({tuple(row) for row in twins.tokens}) == 32
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("proposal", ["without_replacement", "sample_then_top"])
-def test_a_trace_has_the_chances_of_its_nodes(proposal):
-  """By the whole laws, which `step` gives out.
-
-  tests/test_evaluate.py asserts that coins, walks and lengths agree.
-  """
-  options = {
-    "tree": "branching:3,2",
-    "proposal": proposal,
-    "top_k": 2,  # so that third siblings cannot be drawn
-    "max_new_tokens": 12,
-  }
-  result = generate(trace=3, **options)
-  shape, batch = result.tree, batch_of(pair(), decode_config(pair(), **options))
-  missing = 0
-  for i in range(3):
-    drafted, p = jax.device_get(batch.step())
-    for row, trace in enumerate(result.trace):
-      if i >= len(trace.node):
-        continue
-      seen = jax.tree.map(lambda x, i=i: x[i], trace)
-      tokens, q = drafted.tokens[row], np.zeros_like(p[row])
-      q[shape.inner] = drafted.laws[row]
-      np.testing.assert_array_equal(seen.tokens[1:], tokens[1:])
-      for v in range(1, len(shape)):
-        above, wanted = shape.parent[v], [0, 0, 0]
-        family = shape.children[above, : shape.num_children[above]]
-        if tokens[v] != INVALID:
-          elder = tuple(tokens[family[family < v]].tolist())
-          following = PROPOSALS[proposal].following
-          law = following(q[above].astype(float), elder, len(family))
-          wanted = q[above, tokens[v]], p[row, above, tokens[v]], law[tokens[v]]
-        missing += tokens[v] == INVALID
-        said = seen.q[v], seen.p[v], seen.drawn[v]
-        np.testing.assert_allclose(said, wanted, rtol=1e-4, atol=1e-7)
-      assert shape.depth[seen.node] + 1 == result.accepted[row][i]
-  assert missing
-
-
 class TestRefusals:
   """One clear line, before anything is compiled."""
 
@@ -240,7 +199,7 @@ class TestRefusals:
       ({"stop": [""]}, "stop=['']: give texts"),
       ({"stop": "x"}, "no tokenizer to find texts with"),
       ({"seed": 2**32}, "seed=4294967296: give an integer from 0 to 42949672"),
-      ({"verifier": None, "trace": 2}, "plain decoding has no rules"),
+      ({"verifier": None, "among": ["block"]}, "plain decoding has no rules"),
       (
         {"panel": [lambda *draft: None]},
         "has no stop law to compute expected lengths",

@@ -7,11 +7,12 @@ import subprocess
 
 import pytest
 
-import tv_jax
 from tests.checkpoints import pair
 from tests.test_evaluate import expected_length
 from tv_jax.engine.config import decode_config
+from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.io.tables import Table
+from tv_jax.replay import Recording
 from tv_jax.runs import asking
 from tv_jax.runs.report.page import render
 
@@ -63,17 +64,19 @@ def trace(tree, question):
     "panel": ("token_level", "traversal"),
     "draft_temperature": 2.0,
     "top_k": 3,  # a fourth sibling cannot be drawn
-    "trace": 3,
     "max_new_tokens": 24,
     "ends": (),
   }
-  result = tv_jax.generate(pair("self"), [[5, 9]], items=[question], **options)
   config = decode_config(pair("self"), **options)
+  recording = Recording(config, lambda item, cycle: cycle < 3)
+  batch = Batch(pair("self"), config, 1, 2)
+  asked = [Prompt([5, 9], question, 24)]
+  (own,) = decode(batch, asked, recording.step)
 
   def word(token):
     return WORDS[token % len(WORDS)]
 
-  kept = asking.explorer_trees(result.trace[0], config, result.tokens[0], word)
+  kept = asking.explorer_trees(recording.cycles(), config, own, word)
   return {
     "task": "qa",
     "question": question,

@@ -49,7 +49,7 @@ def same(ours, theirs):
 @pytest.mark.parametrize(
   ("kind", "options"),
   [
-    ("dspark", {"trace": 3}),
+    ("dspark", {}),
     pytest.param(
       "independent", {"verifier": None, "panel": ()}, marks=pytest.mark.long
     ),

@@ -64,7 +64,6 @@ class DecodeConfig:
   batch_size: int
   ends: tuple[int, ...]
   stop: tuple[str, ...]
-  trace: int
 
   def static(self) -> DecodeConfig:
     """Replaces fields that do not affect compiled programs by constants.
@@ -137,7 +136,6 @@ def decode_config(
   ends: Sequence[int] | None = None,
   stop: str | Sequence[str] | None = None,
   among: Sequence[Rule] = (),
-  trace: int = 0,
 ) -> DecodeConfig:
   """Checks and resolves the options that `tv_jax.generate` describes.
 
@@ -163,15 +161,12 @@ def decode_config(
     batch_size=checks.integer(1)(batch_size, "batch_size"),
     ends=pair.ends if ends is None else token([*ends], "ends"),
     stop=_stop_strings(pair, stop),
-    # Every cycle gains at least one token, which limits the number of cycles.
-    trace=min(checks.integer(0)(trace, "trace"), max_new_tokens),
   )
   proposal = proposals.resolve(proposal)
   if verifier is None:
-    if panel or trace or among or draft_stop:
+    if panel or among or draft_stop:
       raise UserError(
-        "plain decoding has no rules (panel, among), no trees (trace) and no"
-        " draft (draft_stop)"
+        "plain decoding has no rules (panel, among) and no draft (draft_stop)"
       )
     return plain
   if pair.draft is None:

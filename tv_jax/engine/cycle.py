@@ -26,7 +26,6 @@ from tv_jax.engine.state import (
   State,
   Verified,
   record,
-  trace_tree,
 )
 from tv_jax.models import Cache, causal_pass, compact, mask
 from tv_jax.proposals import INVALID
@@ -215,16 +214,24 @@ def verify(
     fault = jnp.isnan(p).any(axis=-1)
     p = jnp.where(fault[:, None], jax.vmap(probs.finite)(p), p)
     tokens = jax.vmap(probs.draw)(keys, p)
-    return Verified(jnp.zeros_like(tokens), tokens, fault, {}, None)
+    return Verified(jnp.zeros_like(tokens), tokens, fault, {})
 
   def verify_row(*row):
     return _verify_row(config, params.rule, *row)
 
-  return jax.vmap(verify_row)(keys, draft.tokens, draft.laws, laws, draft.fault)
+  eta = coins(state, config.nodes, laws.dtype)
+  return jax.vmap(verify_row)(
+    keys, eta, draft.tokens, draft.laws, laws, draft.fault
+  )
 
 
-def _verify_row(config, choice, key, tokens, q, p, fault) -> Verified:
-  """`verify` for one row: tokens [N], q [M, V], p [N, V]."""
+def coins(state: State, nodes: int, dtype=jnp.float32) -> jax.Array:
+  """Returns the uniforms [B, N] of the next cycle."""
+  return jax.vmap(lambda key: toss(key, nodes, dtype))(_keys(state)[:, 1])
+
+
+def _verify_row(config, choice, key, eta, tokens, q, p, fault) -> Verified:
+  """`verify` for one row: eta and tokens [N], q [M, V], p [N, V]."""
   # A softmax with a NaN is NaN everywhere, so one entry of each row is tested.
   # A NaN after an INVALID node is not a fault, since rules ignore this node.
   undefined = jnp.isnan(q[:, 0]) & (tokens[config.tree.inner] != INVALID)
@@ -235,7 +242,6 @@ def _verify_row(config, choice, key, tokens, q, p, fault) -> Verified:
     tokens, q, p = jax.lax.optimization_barrier((tokens, q, p))
   q = drafting.to_all_nodes(config.tree, q)
   draft = config.tree, config.proposal, tokens, q, p
-  eta = toss(key, config.nodes, p.dtype)
   offers = {rule: rule.offers(*draft) for rule in config.panel if rule.offers}
 
   def decide(rule):
@@ -245,17 +251,12 @@ def _verify_row(config, choice, key, tokens, q, p, fault) -> Verified:
     choice, [functools.partial(decide, rule) for rule in config.rules]
   )
   stop = {rule.name: rule.stop_law(*draft, own) for rule, own in offers.items()}
-  trace = None
-  if config.trace:
-    panel = {rule.name: decide(rule) for rule in offers}
-    trace = trace_tree(draft, eta, stop, decision, panel)
   gained = jnp.asarray(config.tree.depth + 1, p.dtype)
   return Verified(
     node=decision.node,
     token=draw_bonus(key, decision),
     fault=fault | decision.fault,
     expected={name: law @ gained for name, law in stop.items()},
-    trace=trace,
   )
 
 

@@ -194,9 +194,9 @@ def decode(
   Args:
     batch: The slots. Their current contents are discarded.
     prompts: The prompts to continue.
-    step: Function that runs one cycle, for callers that observe every cycle. By
-      default cycles run on the device until a waiting prompt can take a slot,
-      or until all rows have finished.
+    step: Function that runs one cycle with `Batch.step`, for callers that watch
+      every cycle. By default cycles run on the device until a waiting prompt
+      can take a slot, or until all rows have finished.
 
   Yields:
     One continuation for each prompt, in the order of the prompts, as soon as

@@ -52,7 +52,6 @@ def generate(
   batch_size: int = 16,
   items: Sequence[int] | None = None,
   among: Sequence[Rule] = (),
-  trace: int = 0,
   progress: bool | None = None,
 ) -> Generation:
   """Continues prompts by speculative decoding with a draft tree.
@@ -108,8 +107,6 @@ def generate(
     among: Verifiers that share one compiled program with `verifier`. A later
       call with the same list and another `verifier` in it compiles nothing.
       They also join the panel, unless it is None.
-    trace: Number of first cycles of each prompt whose drafted trees are kept in
-      the result's `trace`, with all probabilities and coins.
     progress: Whether to show a progress bar. Default: on a terminal, if there
       are more prompts than `batch_size`.
 
@@ -136,7 +133,6 @@ def generate(
     ends=ends,
     stop=stop,
     among=among,
-    trace=trace,
   )
   read = read_prompts(pair, config, prompts, template=template, items=items)
   return decode_all(pair, config, read, progress=progress)
@@ -261,7 +257,6 @@ def decode_all(
     },
     stops=np.sum([own.stops for own in continued], axis=0),
     faults=sum(own.faults for own in continued),
-    trace=[own.trace for own in continued if own.trace] or None,
     seconds=seconds - compiling,
     compile_seconds=compiling,
     config=config,

@@ -13,7 +13,6 @@ import numpy as np
 
 from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.state import Trace
 from tv_jax.tree import Tree
 
 # Explains a fault in messages.
@@ -88,8 +87,6 @@ class Generation:
       expected length of each cycle, given the draft.
     stops: [N] Number of cycles in which each node was the accepted one.
     faults: Number of cycles with a NaN or with an invalid decision of the rule.
-    trace: [cycles, N] Drafted trees of the first cycles; None unless `trace`
-      was given.
     seconds: Time of decoding, prefill included, compilation excluded.
     compile_seconds: Time to compile programs, or to find compiled programs.
     config: The decoding options.
@@ -102,7 +99,6 @@ class Generation:
   expected: dict[str, list[np.ndarray]]
   stops: np.ndarray
   faults: int
-  trace: list[Trace] | None
   seconds: float
   compile_seconds: float
   config: DecodeConfig

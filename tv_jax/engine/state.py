@@ -17,8 +17,6 @@ import numpy as np
 from tv_jax.drafting import Committed
 from tv_jax.engine.config import DecodeConfig
 from tv_jax.models import Cache
-from tv_jax.proposals import INVALID
-from tv_jax.verifiers import family
 
 
 class Params(NamedTuple):
@@ -50,27 +48,6 @@ class Caches(NamedTuple):
   draft: Cache | None
 
 
-class Judged(NamedTuple):
-  """The decision of a rule about a drafted tree."""
-
-  stop: jax.Array  # [N] probability of each node to be the accepted one
-  node: jax.Array  # [] int32 the node accepted with the cycle's coins
-  accept: jax.Array  # [N] `Decision.accept`
-
-
-class Trace(NamedTuple):
-  """One drafted tree. `p`, `q` and `drawn` are 0 where no token was drawn."""
-
-  tokens: jax.Array  # [N] int32, root included; INVALID if none was drawn
-  p: jax.Array  # [N] target probability of each node's token
-  q: jax.Array  # [N] draft probability, before adjustment for siblings
-  drawn: jax.Array  # [N] probability of drawing the token, given elder siblings
-  coins: jax.Array  # [N] uniforms that the rule compared with its thresholds
-  node: jax.Array  # [] int32 the accepted node
-  accept: jax.Array  # [N] the thresholds: `Decision.accept`
-  panel: dict[str, Judged]  # by verifier name
-
-
 class Verified(NamedTuple):
   """The decisions about the trees of all rows."""
 
@@ -78,7 +55,6 @@ class Verified(NamedTuple):
   token: jax.Array  # [B] int32 the bonus token
   fault: jax.Array  # [B] bool: a NaN or an invalid decision
   expected: dict[str, jax.Array]  # [B] float32 expected length by verifier
-  trace: Trace | None  # [B, ..]
 
 
 @jax.tree_util.register_dataclass
@@ -94,7 +70,6 @@ class Records:
   expected: dict[str, jax.Array]  # [B, C] float32 expected lengths by verifier
   stops: jax.Array  # [B, N] int32: cycles in which the node was accepted
   faults: jax.Array  # [B] int32: cycles with a fault
-  trace: Trace | None  # [B, number of traced cycles, ..]
 
 
 class Continuation(NamedTuple):
@@ -106,7 +81,6 @@ class Continuation(NamedTuple):
   expected: dict[str, np.ndarray]  # [cycles] expected lengths by verifier
   stops: np.ndarray  # [N] cycles in which the node was accepted
   faults: int  # cycles with a fault
-  trace: Trace | None  # [traced cycles, ..]
 
 
 @jax.tree_util.register_dataclass
@@ -141,20 +115,7 @@ def empty_state(
   def zeros(*shape, dtype=jnp.int32):
     return jnp.zeros((rows, *shape), dtype)
 
-  D, N, (J, dtype), trace = config.depth, config.nodes, features, None
-  if config.trace:
-    law = zeros(config.trace, N, dtype=jnp.float32)
-    tokens, node = zeros(config.trace, N), zeros(config.trace)
-    trace = Trace(
-      tokens=tokens,
-      p=law,
-      q=law,
-      drawn=law,
-      coins=law,
-      node=node,
-      accept=law,
-      panel={rule.name: Judged(law, node, law) for rule in config.panel},
-    )
+  D, N, (J, dtype) = config.depth, config.nodes, features
   return State(
     length=zeros(),
     limit=zeros(),
@@ -177,7 +138,6 @@ def empty_state(
       },
       stops=zeros(N),
       faults=zeros(),
-      trace=trace,
     ),
   )
 
@@ -206,11 +166,9 @@ def record(
 
   def column(buffer, values):
     # A select over all columns instead of a scatter: XLA fuses it into one
-    # kernel, although rows are in different cycles. Cycles after the traced
-    # ones match no column and are dropped.
+    # kernel, although rows are in different cycles.
     number = jnp.arange(buffer.shape[1], dtype=jnp.int32)[None]
     here = active[:, None] & (number == before.cycles[:, None])
-    here = here.reshape(*here.shape, *[1] * (values.ndim - 1))
     return jnp.where(here, values[:, None], buffer)
 
   rows = jnp.arange(len(gain), dtype=jnp.int32)
@@ -224,35 +182,8 @@ def record(
     expected=jax.tree.map(column, before.expected, verified.expected),
     stops=before.stops.at[rows, verified.node].add(count),
     faults=before.faults + (verified.fault & active).astype(jnp.int32),
-    trace=jax.tree.map(column, before.trace, verified.trace),
   )
   return records, done
-
-
-def trace_tree(draft, coins, stop, decision, panel) -> Trace:
-  """Returns the trace of a drafted tree, with the decisions about it."""
-  tree, proposal, tokens, q, p = draft
-  families = family.gather(tree, proposal, tokens, q, p)
-  parent, rank = jnp.asarray(tree.parent)[1:], jnp.asarray(tree.rank)[1:]
-  drawn = tokens[1:] != INVALID
-
-  def of_tokens(values):
-    values = jnp.where(drawn, values, 0)
-    return jnp.concatenate([jnp.zeros_like(values[:1]), values])
-
-  return Trace(
-    tokens=tokens,
-    p=of_tokens(families.p_at[parent, rank]),
-    q=of_tokens(q[parent, jnp.maximum(tokens[1:], 0)]),
-    drawn=of_tokens(families.laws.at[parent, rank, rank]),
-    coins=coins,
-    node=decision.node,
-    accept=decision.accept,
-    panel={
-      name: Judged(stop[name], other.node, other.accept)
-      for name, other in panel.items()
-    },
-  )
 
 
 def continuation(records: Records, row: int) -> Continuation:
@@ -269,5 +200,4 @@ def continuation(records: Records, row: int) -> Continuation:
     expected=jax.tree.map(first, records.expected),
     stops=np.array(records.stops[row]),
     faults=int(records.faults[row]),
-    trace=jax.tree.map(first, records.trace),
   )

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tv_jax import drafting, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax import verifiers
 from tv_jax.io import disk
 from tv_jax.io.errors import UserError
 from tv_jax.proposals import INVALID, PROPOSALS, Proposal
@@ -22,7 +22,7 @@ _SCALARS = {
   "temperature": float,
   "meta": lambda text: json.loads(str(text)),
 }
-_OPTIONAL = ("item", "cycle", "accepted", *_SCALARS)
+_OPTIONAL = ("item", "cycle", "accepted", "coins", *_SCALARS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,6 +40,7 @@ class Cycles:
     verifier: Name of the rule that ran, if any.
     temperature: Temperature of the target.
     accepted: [C] tokens gained, if a rule ran.
+    coins: [C, N] uniforms that this rule compared with its thresholds.
     meta: Other information, as JSON.
   """
 
@@ -53,11 +54,19 @@ class Cycles:
   verifier: str | None = None
   temperature: float | None = None
   accepted: np.ndarray | None = None
+  coins: np.ndarray | None = None
   meta: dict = dataclasses.field(default_factory=dict)
 
   def __len__(self) -> int:
     """Returns C."""
     return len(self.tokens)
+
+  def draft(self, cycle: int) -> tuple:
+    """Returns a cycle's draft. Rows of leaves are arbitrary."""
+    q, p = (
+      drafting.to_all_nodes(self.tree, laws[cycle]) for laws in (self.q, self.p)
+    )
+    return self.tree, self.proposal, self.tokens[cycle], q, p
 
 
 def save(path, cycles: Cycles) -> None:
@@ -114,6 +123,7 @@ def _from_arrays(arrays: dict, proposal: Proposal | None) -> Cycles:
     ("item", np.int64, (C,)),
     ("cycle", np.int64, (C,)),
     ("accepted", np.float32, (C,)),
+    ("coins", np.float32, (C, N)),
   ):
     if name not in arrays:
       continue

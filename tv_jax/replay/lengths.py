@@ -1,9 +1,10 @@
-"""Expected acceptance lengths of rules on recorded cycles.
+"""Expected acceptance lengths and decisions of rules on recorded cycles.
 
 Axes: C cycles, M nodes that have children, V vocabulary.
 """
 
 import functools
+from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from tv_jax.engine import contract
 from tv_jax.io.errors import UserError
 from tv_jax.io.progress import Progress, silent
 from tv_jax.replay.cycles import Cycles
-from tv_jax.verifiers import Decide, Verifier
+from tv_jax.verifiers import Decide, Decision, Verifier
 
 # Maximum number of cycles, and of bytes of distributions, in one call.
 CHUNK, BYTES = 256, 1 << 28
@@ -90,3 +91,26 @@ def _lengths(rule, tree, proposal, coins, key, tokens, q, p):
   if jax.default_backend() == "cpu":  # a vmap would lose early exits
     return jax.lax.map(length, rows)
   return jax.vmap(length)(rows)
+
+
+def judge(
+  rule: Verifier, cycles: Cycles
+) -> Iterator[tuple[np.ndarray | None, Decision]]:
+  """Yields a rule's stopping distribution [N] and decision in each cycle.
+
+  The decision is made with the recorded coins. A rule without offers has no
+  stopping distribution.
+  """
+  assert cycles.coins is not None
+  for cycle in range(len(cycles)):
+    _, _, *draft = cycles.draft(cycle)
+    yield jax.device_get(
+      _judge(rule, cycles.tree, cycles.proposal, cycles.coins[cycle], *draft)
+    )
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _judge(rule, tree, proposal, eta, *arrays):
+  draft = tree, proposal, *arrays
+  decision = verifiers.decide_checked(rule, *draft, eta)
+  return rule.stop_law(*draft) if rule.offers else None, decision

@@ -3,13 +3,15 @@
 Axes: B batch, N nodes, M nodes that have children, V vocabulary.
 """
 
+import functools
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
 
+from tv_jax.engine import cycle
 from tv_jax.engine.config import DecodeConfig, Rule, decode_config
 from tv_jax.engine.decode import Batch
 from tv_jax.engine.generate import Prompts, decode_all, read_prompts
@@ -89,32 +91,51 @@ def record(
     )
     complete = True
   finally:
-    if recording.kept:
-      meta = {
-        "complete": complete,
-        "left_out_for_nan": recording.left_out,
-        "target": str(pair.target.source),
-        "draft": str(pair.draft and pair.draft.source),
-        **{name: getattr(config, name) for name in _OPTIONS},
-      }
-      cycles.save(path, recording.cycles(meta))
+    recorded = recording.cycles(
+      complete=complete,
+      left_out_for_nan=recording.left_out,
+      target=str(pair.target.source),
+      draft=str(pair.draft and pair.draft.source),
+      **{name: getattr(config, name) for name in _OPTIONS},
+    )
+    if recorded:
+      cycles.save(path, recorded)
   return result
 
 
 class Recording:
-  """Runs cycles one by one and collects them on the host."""
+  """Collects cycles on the host; `step` is a callback for `decode`.
 
-  def __init__(self, config: DecodeConfig):
-    """Starts with no cycles."""
-    self.config, self.left_out = config, 0
+  Attributes:
+    left_out: Number of cycles with a NaN, which are not kept.
+  """
+
+  def __init__(
+    self,
+    config: DecodeConfig,
+    wanted: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+  ):
+    """Starts with no cycles.
+
+    Args:
+      config: The decoding options.
+      wanted: Function from the rows' item numbers [B] and cycle numbers [B] to
+        whether they are recorded [B]; by default all are.
+    """
+    self.config, self.wanted, self.left_out = config, wanted, 0
     self.kept: list[dict[str, np.ndarray]] = []
 
   def step(self, batch: Batch) -> None:
     """Runs one cycle of a batch and records it."""
-    active = ~np.asarray(batch.state.done)
-    numbers = np.asarray(batch.state.records.cycles)
+    rows = ~np.asarray(batch.state.done)
+    numbers = np.array(batch.state.records.cycles)
+    if self.wanted:
+      rows &= self.wanted(batch.items, numbers)
+    coins = np.array(_coins(batch.state, self.config.nodes))
     drafted, p = batch.step()
-    assert isinstance(self.config.tree, Tree)
+    if not rows.any():
+      return
+    assert self.config.tree
     arrays = {
       "tokens": drafted.tokens,
       "q": drafted.laws,
@@ -124,27 +145,39 @@ class Recording:
     arrays = jax.device_get(arrays)
     accepted = arrays["accepted"]
     # Finished rows are dropped below; clip their index.
-    places = np.minimum(numbers, accepted.shape[1] - 1)
-    arrays["accepted"] = accepted[np.arange(len(places)), places]
-    self.keep(active, arrays | {"item": batch.items, "cycle": numbers})
-
-  def keep(self, active: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
-    """Records the active rows of a cycle that have no NaN."""
-    rows = active.copy()
-    for name in ("q", "p"):
-      rows &= np.isfinite(arrays[name]).all((1, 2))
-    self.left_out += int(np.sum(active & ~rows))
-    if rows.any():
-      self.kept.append({name: array[rows] for name, array in arrays.items()})
-
-  def cycles(self, meta: dict) -> cycles.Cycles:
-    """Returns the cycles so far."""
-    assert isinstance(self.config.tree, Tree)
-    assert self.config.proposal
-    arrays = {
-      name: np.concatenate([part[name] for part in self.kept])
-      for name in self.kept[0]
+    last = np.minimum(numbers, accepted.shape[1] - 1)
+    arrays |= {
+      "accepted": accepted[np.arange(len(last)), last],
+      "item": batch.items,
+      "cycle": numbers,
+      "coins": coins,
     }
+    self.keep(rows, arrays)
+
+  def keep(self, rows: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
+    """Records these rows of a cycle if they have no NaN."""
+    finite = rows.copy()
+    for name in ("q", "p"):
+      finite &= np.isfinite(arrays[name]).all((1, 2))
+    self.left_out += int(np.sum(rows & ~finite))
+    if finite.any():
+      self.kept.append({name: array[finite] for name, array in arrays.items()})
+
+  def cycles(self, item: int | None = None, **meta) -> cycles.Cycles | None:
+    """Returns the cycles so far, of one item or of all; None without any."""
+    parts = self.kept
+    if item is not None:
+      parts = [
+        {name: array[part["item"] == item] for name, array in part.items()}
+        for part in parts
+      ]
+    if not sum(len(part["item"]) for part in parts):
+      return None
+    arrays = {
+      name: np.concatenate([part[name] for part in parts]) for name in parts[0]
+    }
+    assert self.config.tree
+    assert self.config.proposal
     return cycles.Cycles(
       tree=self.config.tree,
       proposal=self.config.proposal,
@@ -153,3 +186,8 @@ class Recording:
       meta=meta,
       **arrays,
     )
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _coins(state, nodes):
+  return cycle.coins(state, nodes)

@@ -10,24 +10,25 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import jax
 import numpy as np
 
+from tv_jax import replay
 from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.generate import encode_prompts
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.state import Continuation, Judged, Trace
+from tv_jax.engine.state import Continuation
 from tv_jax.io.errors import UserError
 from tv_jax.models import templates
 from tv_jax.proposals import INVALID
+from tv_jax.replay import Cycles, Recording
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs import store
 from tv_jax.runs.questions import Question, is_right
 from tv_jax.runs.records import Answer, Key, Method
 from tv_jax.runs.settings import Run, decoding
 from tv_jax.tree import Tree
-from tv_jax.verifiers import DOWN, NOT_OFFERED, UP, Verifier
+from tv_jax.verifiers import DOWN, NOT_OFFERED, UP, Decision, Verifier
 
 
 def next_prompt(
@@ -103,7 +104,6 @@ class Answerer:
       self.pair,
       settings.batch_size,
       panel=[settings.named.rules[settings.baseline]],
-      trace=settings.explorer.cycles if self.traced_questions else 0,
     )
 
   def __call__(self, method: Method, config: DecodeConfig) -> None:
@@ -129,13 +129,16 @@ class Answerer:
     lengths = (len(prompt.tokens) for prompt in prompts.values())
     longest = max([1, self.settings.padded_to, *lengths])
     missing = [key for key in asked if key not in self.results.answers]
+    recording = self.recording(config, prompts)
     decoded = iter(())
     if wanted := [prompts[key] for key in missing if key in prompts]:
       batch = Batch(self.pair, config, self.settings.batch_size, longest)
-      decoded = decode(batch, wanted)
+      decoded = decode(batch, wanted, recording and recording.step)
     for key in missing:
       if key in prompts:
-        kept = self.record(config, key, asked[key], next(decoded))
+        own = next(decoded)
+        cycles = recording and recording.cycles(prompts[key].item)
+        kept = self.record(config, key, asked[key], own, cycles)
       else:
         kept = Answer(**vars(key), error=errors[key])
       self.results.append(kept)
@@ -150,8 +153,33 @@ class Answerer:
     texts = [answer.text for answer in before]
     return next_prompt(self.pair, self.settings, question, texts)
 
+  def recording(
+    self, config: DecodeConfig, prompts: dict[Key, Prompt]
+  ) -> Recording | None:
+    """Returns what records the explorer's cycles; None if it shows none.
+
+    If it shows any, then all answers of the run are decoded cycle by cycle, so
+    that one compiled program serves them all.
+    """
+    if not (config.tree and self.traced_questions):
+      return None
+    items = [
+      prompt.item
+      for key, prompt in prompts.items()
+      if key.turn == 0 and key.question in self.traced_questions
+    ]
+    most = self.settings.explorer.cycles
+    return Recording(
+      config, lambda item, cycle: np.isin(item, items) & (cycle < most)
+    )
+
   def record(
-    self, config: DecodeConfig, key: Key, question: Question, own: Continuation
+    self,
+    config: DecodeConfig,
+    key: Key,
+    question: Question,
+    own: Continuation,
+    cycles: Cycles | None,
   ) -> Answer:
     """Returns a decoded answer as a line of items.jsonl."""
     text = self.text(own.tokens, skip_special_tokens=True)
@@ -159,9 +187,9 @@ class Answerer:
     if self.settings.exact_match and key.turn < len(question.references):
       references = question.references[key.turn]
       right = any(is_right(text, reference) for reference in references)
-    if own.trace and key.turn == 0 and key.question in self.traced_questions:
+    if cycles:
       prompt = question.turns[0]
-      trace = explorer_trees(own.trace, config, own.tokens, self.piece)
+      trace = explorer_trees(cycles, config, own, self.piece)
     return Answer(
       **vars(key),
       tokens=own.tokens,
@@ -180,58 +208,84 @@ class Answerer:
 
 
 def explorer_trees(
-  trace: Trace,  # its arrays, [cycles, N]
+  cycles: Cycles,
   config: DecodeConfig,
-  tokens: list[int],
+  own: Continuation,
   piece: Callable[[int], str],
 ) -> list[dict]:
-  """Returns the trees of an answer's first cycles, for explorer.js."""
-  assert config.tree
-  cycles, end = [], 0
-  for i, node in enumerate(trace.node.tolist()):
-    end += int(config.tree.depth[node]) + 1
-    seen = jax.tree.map(lambda array, i=i: array[i], trace)
-    node_tokens = seen.tokens.tolist()
-    # The root was not drawn in this cycle.
-    missing = np.array([True, *(token == INVALID for token in node_tokens[1:])])
-    laws = {
-      name: _numbers(np.where(missing, np.nan, getattr(seen, name)))
-      for name in ("p", "q", "drawn")
-    }
-    cycles.append(
+  """Returns an answer's recorded cycles for explorer.js.
+
+  Args:
+    cycles: The recorded cycles of the answer.
+    config: The decoding options. The rules of the panel are shown.
+    own: The answer.
+    piece: Function from a token to its text.
+  """
+  tree, rules, tokens = cycles.tree, config.panel, own.tokens
+  assert config.verifier
+  assert cycles.coins is not None
+  judged = {
+    rule.name: [*replay.judge(rule, cycles)]
+    for rule in {*rules, config.verifier}
+  }
+  ends = np.cumsum(own.accepted)
+  trees = []
+  for i, (number, coins) in enumerate(
+    zip(cycles.cycle.tolist(), cycles.coins, strict=True)
+  ):
+    here = {name: decisions[i] for name, decisions in judged.items()}
+    node_tokens = cycles.tokens[i].tolist()
+    end = int(ends[number])
+    trees.append(
       {
-        "cycle": i,
-        "parents": [*config.tree.parents],
+        "cycle": number,
+        "parents": [*tree.parents],
         "pieces": [None if t == INVALID else piece(t) for t in node_tokens],
-        **laws,
-        "coins": _numbers(seen.coins),
-        "stop": {
-          name: _numbers(judged.stop) for name, judged in seen.panel.items()
-        },
+        **_chances(cycles, i),
+        "coins": _numbers(coins),
+        "stop": {rule.name: _numbers(here[rule.name][0]) for rule in rules},
         "direction": {
-          rule.name: DOWN if rule.walk == DOWN else UP for rule in config.panel
+          rule.name: DOWN if rule.walk == DOWN else UP for rule in rules
         },
         "walks": {
-          rule.name: offered(rule, config.tree, seen.panel[rule.name])
-          for rule in config.panel
+          rule.name: offered(rule, tree, here[rule.name][1]) for rule in rules
         },
-        "node": node,
+        "node": int(here[config.verifier.name][1].node),
         # An end token or the limit may have cut the bonus token off.
         "bonus": piece(tokens[end - 1]) if end <= len(tokens) else None,
       }
     )
-  return cycles
+  return trees
 
 
-def offered(rule: Verifier, tree: Tree, judged: Judged) -> dict:
+def _chances(cycles: Cycles, cycle: int) -> dict[str, list[float | None]]:
+  """Returns each node's p, q, and probability of being drawn.
+
+  The last is the probability given the elder siblings. All are None at the
+  root, and at nodes without a token.
+  """
+  tree, proposal, tokens, q, p = cycles.draft(cycle)
+  chances = {name: np.full(len(tree), np.nan) for name in ("p", "q", "drawn")}
+  for node in np.flatnonzero(tokens[1:] != INVALID) + 1:
+    above, token = tree.parent[node], tokens[node]
+    family = tree.children[above, : tree.num_children[above]]
+    elder = tuple(tokens[family[family < node]].tolist())
+    law = proposal.following(q[above], elder, len(family))
+    chances["p"][node] = p[above, token]
+    chances["q"][node] = q[above, token]
+    chances["drawn"][node] = law[token]
+  return {name: _numbers(values) for name, values in chances.items()}
+
+
+def offered(rule: Verifier, tree: Tree, decision: Decision) -> dict:
   """Returns the nodes that a rule offered, in order, and their thresholds."""
   order = np.arange(len(tree))
   if rule.walk != DOWN:
     order = tree.postorder if isinstance(rule.walk, str) else rule.walk(tree)
-  accept = judged.accept
+  accept = decision.accept
   nodes = [int(v) for v in order if accept[v] != NOT_OFFERED]
   return {
-    "node": int(judged.node),
+    "node": int(decision.node),
     "steps": [*map(list, zip(nodes, _numbers(accept[nodes]), strict=True))],
   }
 

@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
+from tv_jax import drafting, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax import verifiers
 from tv_jax.engine.config import DecodeConfig, Rule, decode_config
-from tv_jax.engine.decode import Prompt, time_in_turn
+from tv_jax.engine.decode import Batch, Prompt, time_in_turn
 from tv_jax.engine.generate import Prompts, decode_all, read_prompts
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.results import Estimate, Generation
+from tv_jax.engine.results import Estimate
 from tv_jax.io import reading
 from tv_jax.io.errors import UserError
 from tv_jax.io.progress import Progress, silent
@@ -110,7 +111,7 @@ def tune(
   wide = _wide(rule, nodes, depth, sizes[-1], [*compared.values()])
   for tree in compared.values():
     decode_config(pair, tree=tree, **drafted)  # refuses what cannot be drafted
-  config = decode_config(pair, tree=wide, trace=max_new_tokens, **drafted)
+  config = decode_config(pair, tree=wide, **drafted)
   asked = read_prompts(pair, config, prompts, template=template)
   if len(asked) < 4 or len({tuple(x.tokens) for x in asked}) < len(asked):
     raise UserError(
@@ -118,9 +119,10 @@ def tune(
       " and half to measure on"
     )
   progress(f"decoding {len(asked)} prompts with {wide!r}", 0, 1 + speed)
-  run = decode_all(pair, config, asked)
+  reach = Reach(config)
+  run = decode_all(pair, config, asked, step=reach.step)
   assert run.check
-  reached, items = reach(run)
+  reached, items = reach.of_cycles()
   tuned_on = np.isin(items, np.unique(items)[::2])
   values = reached[tuned_on].mean(axis=0)
   best = choosing.best_nodes(
@@ -137,7 +139,7 @@ def tune(
   if speed:
     unseen = [asked[int(item)] for item in np.unique(items)]
     some = unseen[:: max(1, len(unseen) // _TIMED)][:_TIMED]
-    alone = dataclasses.replace(config, batch_size=1, panel=(), trace=0)
+    alone = dataclasses.replace(config, batch_size=1, panel=())
     plain = {"verifier": None, "draft_stop": 0.0, "batch_size": 1}
     configs = {_PLAIN: decode_config(pair, **drafted | plain)}
     for name, tree in compared.items():
@@ -198,14 +200,46 @@ def _wide(
   return wide
 
 
-def reach(run: Generation) -> tuple[np.ndarray, np.ndarray]:
-  """Returns W of all nodes in traced cycles [C, N], and their prompts [C]."""
-  assert isinstance(run.tree, Tree)
-  assert run.trace is not None
-  assert run.config.name is not None
-  stops = [cycles.panel[run.config.name].stop for cycles in run.trace]
-  items = np.repeat(np.arange(len(stops)), [*map(len, stops)])
-  return reach_of(run.tree, np.concatenate(stops)), items
+class Reach:
+  """Collects W of all nodes in every cycle; `step` is a callback."""
+
+  def __init__(self, config: DecodeConfig):
+    """Starts with no cycles."""
+    self.config = config
+    self._stops: list[np.ndarray] = []
+    self._items: list[np.ndarray] = []
+
+  def step(self, batch: Batch) -> None:
+    """Runs one cycle of a batch."""
+    active = ~np.asarray(batch.state.done)
+    drafted, p = batch.step()
+    stops = _stopping(
+      self.config.verifier,
+      self.config.tree,
+      self.config.proposal,
+      drafted.tokens,
+      drafted.laws,
+      p,
+    )
+    self._stops.append(np.asarray(stops)[active])
+    self._items.append(batch.items[active])
+
+  def of_cycles(self) -> tuple[np.ndarray, np.ndarray]:
+    """Returns W of all nodes in all cycles [C, N], and their prompts [C]."""
+    assert self.config.tree
+    items = np.concatenate(self._items)
+    order = np.argsort(items, kind="stable")
+    stops = np.concatenate(self._stops)
+    return reach_of(self.config.tree, stops[order]), items[order]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _stopping(rule, tree, proposal, tokens, q, p):
+  """Returns the stopping distributions [B, N] of drafted trees."""
+  q = drafting.to_all_nodes(tree, q)
+  return jax.vmap(functools.partial(rule.stop_law, tree, proposal))(
+    tokens, q, p
+  )
 
 
 def reach_of(tree: Tree, stop: np.ndarray) -> np.ndarray:
