@@ -187,7 +187,7 @@ def test_a_pair_is_tuned(tuned):
   rows = tuned.rows
   assert tuned.tree == rows["tuned:3"].tree
   assert len(tuned.tree) == 4
-  assert {*rows} == {"tuned:3", "tuned:5", "chain:2"}
+  assert {*rows} == {"tuned:3", "tuned:5", "chain:2", "kary:2x2"}
   assert abs(tuned.check.mean) < 5 * tuned.check.error
   own, chain = rows["tuned:3"], rows["chain:2"]
   wanted = chain.measured.mean - own.measured.mean
