@@ -30,7 +30,7 @@ from benchmarks import common
 from tv_jax import probs
 from tv_jax.proposals import INVALID, WITHOUT_REPLACEMENT
 from tv_jax.tree import Tree
-from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit
+from tv_jax.verifiers import DEFAULT, VERIFIERS, Draft, unsupported_reason
 
 SCALE, NOISE = 5.0, 0.6
 ROUNDS = 4
@@ -70,7 +70,7 @@ def column(tree: Tree, vocabulary: int, decisions: int) -> dict[str, str]:
   rules = {
     name: VERIFIERS[name]
     for name in (*DEFAULT, PAPERS)
-    if not misfit(VERIFIERS[name], tree, WITHOUT_REPLACEMENT)
+    if not unsupported_reason(VERIFIERS[name], tree, WITHOUT_REPLACEMENT)
   }
   coins, bonus = jax.random.split(jax.random.key(2))
   eta = jax.random.uniform(coins, tokens.shape)
@@ -81,7 +81,8 @@ def column(tree: Tree, vocabulary: int, decisions: int) -> dict[str, str]:
     def program(tokens, eta, keys, q, p, rule=rule):
       def decide(row):
         tokens, eta, key = row
-        decision = rule.decide(tree, WITHOUT_REPLACEMENT, tokens, q, p, eta)
+        draft = Draft(tree, WITHOUT_REPLACEMENT, tokens, q, p)
+        decision = rule.decide(draft, eta)
         return decision.node, probs.draw(key, decision.residual)
 
       return jax.lax.map(decide, (tokens, eta, keys))

@@ -16,7 +16,7 @@ from experiments.experiment import Artefact, Experiment, Group
 from tv_jax import tree as tree_lib
 from tv_jax.io.tables import NOTHING, Table
 from tv_jax.proposals import WITHOUT_REPLACEMENT
-from tv_jax.verifiers import NOT_OFFERED, VERIFIERS
+from tv_jax.verifiers import NOT_OFFERED, VERIFIERS, Draft
 
 TOKENS = "abc"
 P, Q = np.array([0.3, 0.4, 0.3]), np.array([0.6, 0.3, 0.1])
@@ -74,7 +74,7 @@ def single_token() -> np.ndarray:
   tree, joint = tree_lib.chain(1), np.zeros((3, 3))
   for token in range(3):
     refused = decision("token_level", tree, [token], ONE_UNDER)
-    accept = refused.accept[1]
+    accept = refused.threshold[1]
     joint[token, token] += Q[token] * accept
     joint[:, token] += Q[token] * (1 - accept) * np.asarray(refused.residual)
   return joint
@@ -85,7 +85,7 @@ def second_sibling() -> dict[str, float]:
   tree = tree_lib.kary(2, 1)
   return {
     TOKENS[token]: float(
-      decision("token_level", tree, [0, token], ONE_UNDER).accept[2]
+      decision("token_level", tree, [0, token], ONE_UNDER).threshold[2]
     )
     for token in (1, 2)
   }
@@ -93,15 +93,17 @@ def second_sibling() -> dict[str, float]:
 
 def chances(rule: str) -> dict[str, float]:
   """Returns the chance of each node of Figure 1, as the rule offers them."""
-  accept = decision(rule, FIGURE_1, FIGURE_1_TOKENS, ONE_UNDER).accept
+  threshold = decision(rule, FIGURE_1, FIGURE_1_TOKENS, ONE_UNDER).threshold
   order = [int(n) for n in FIGURE_1.postorder if n != tree_lib.ROOT]
-  return {f"X{n}": float(accept[n]) for n in order if accept[n] != NOT_OFFERED}
+  return {
+    f"X{n}": float(threshold[n]) for n in order if threshold[n] != NOT_OFFERED
+  }
 
 
 def reached(rule: str) -> float:
   """Returns the chance that X1 and X3 are both entered, from the root down."""
-  accept = decision(rule, FIGURE_1, FIGURE_1_TOKENS, 0.0).accept
-  return float(accept[1] * accept[3])
+  threshold = decision(rule, FIGURE_1, FIGURE_1_TOKENS, 0.0).threshold
+  return float(threshold[1] * threshold[3])
 
 
 def decision(name, tree, tokens, coin):
@@ -110,8 +112,8 @@ def decision(name, tree, tokens, coin):
   q, p = (jnp.asarray(np.tile(law, (nodes, 1)), jnp.float32) for law in (Q, P))
   eta = jnp.full(nodes, coin, jnp.float32)
   drafted = jnp.asarray([0, *tokens], jnp.int32)
-  rule = jax.jit(VERIFIERS[name].decide, static_argnums=(0, 1))
-  return rule(tree, WITHOUT_REPLACEMENT, drafted, q, p, eta)
+  draft = Draft(tree, WITHOUT_REPLACEMENT, drafted, q, p)
+  return jax.jit(VERIFIERS[name].decide)(draft, eta)
 
 
 def _short(value) -> str:

@@ -23,6 +23,7 @@ from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import (
   NOT_OFFERED,
   VERIFIERS,
+  Draft,
   Verifier,
 )
 
@@ -108,18 +109,19 @@ def chosen_proposal(which):
 def program(name, t):
   """The compiled rule.
 
-  It gives decisions and where the rule stops: zeros if it has no stop law.
+  It gives decisions and where the rule stops: zeros if it has no offers.
   """
   case = RULES[name]
 
-  def judge(which, *draft):
+  def judge(which, tokens, q, p, eta):
     proposal = chosen_proposal(which)
     if len(case.proposals) == 1:
       proposal = PROPOSALS[case.proposals[0]]
-    decision = case.rule.decide(t, proposal, *draft)
-    stop = jnp.zeros_like(decision.accept)
+    draft = Draft(t, proposal, tokens, q, p)
+    decision = case.rule.decide(draft, eta)
+    stop = jnp.zeros_like(decision.threshold)
     if case.rule.offers:
-      stop = case.rule.stop_law(t, proposal, *draft[:-1])
+      stop = case.rule.stopping(draft)
     return decision, stop
 
   return jax.jit(jax.vmap(judge))
@@ -132,7 +134,7 @@ def padded(array, length, value: float = 0, axis=0):
 
 
 def run(rule, t, lanes, eta):
-  """Every lane through the rule: decisions, and stop laws [B, N]."""
+  """Every lane through the rule: decisions, and where it stops [B, N]."""
   draft = lanes.tokens, lanes.q, lanes.p, np.asarray(eta, lanes.p.dtype)
   call, parts = program(rule, t), []
   for start in range(0, len(lanes), LANES):
@@ -243,13 +245,13 @@ def assert_agrees(t, draft, method, eta, decision, lane):
   """One decision is the oracle's, threshold for threshold."""
   node, residual, tossed = oracle.decide(draft, method, eta)
   assert decision.node[lane] == node, f"{draft} at coins {eta}"
-  accept, expected = decision.accept[lane], np.full(len(t), NOT_OFFERED)
+  threshold, expected = decision.threshold[lane], np.full(len(t), NOT_OFFERED)
   expected[list(tossed)] = [float(x) for x in tossed.values()]
   # A node that cannot be entered may be skipped instead of offered.
-  expected[(expected == 0) & (accept == NOT_OFFERED)] = NOT_OFFERED
+  expected[(expected == 0) & (threshold == NOT_OFFERED)] = NOT_OFFERED
   for name, ours, theirs in (
     ("residual", decision.residual[lane], floats([residual])[0]),
-    ("accept", accept, expected),
+    ("threshold", threshold, expected),
   ):
     error = np.abs(ours - theirs).max()
     assert error <= 1e-12, f"{name}: {error} in {draft} at coins {eta}"

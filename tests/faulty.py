@@ -31,7 +31,8 @@ def _law(name, q, tokens, j, k):
   return left / jnp.where(total > 0, total, 1)
 
 
-def plain(tree, proposal, tokens, q, p, eta, *, fault=None):
+def plain(draft, eta, *, fault=None):
+  tree, proposal, tokens, q, p = draft
   name = proposal.name
   if fault == "zeroed with replacement" and name == "with_replacement":
     name = "without_replacement"
@@ -75,67 +76,63 @@ def plain(tree, proposal, tokens, q, p, eta, *, fault=None):
   visit(ROOT, 1.0)
   N = len(tree)
   passes = (lambda a, b: a <= b) if fault == "<=" else (lambda a, b: a < b)
-  accept = [jnp.asarray(NOT_OFFERED, p.dtype)] * N
+  threshold = [jnp.asarray(NOT_OFFERED, p.dtype)] * N
   node, done = jnp.asarray(ROOT), jnp.asarray(False)
   for v in tree.postorder[:-1]:
     v = int(v)
     live = ~done & (tokens[v] != INVALID)
-    accept[v] = jnp.where(live, mass[v], NOT_OFFERED)
+    threshold[v] = jnp.where(live, mass[v], NOT_OFFERED)
     hit = live & passes(eta[v], mass[v])
     node = jnp.where(hit, v, node)
     done |= hit
   return Decision(
     node=node.astype(jnp.int32),
     residual=jnp.stack([residual[v] for v in range(N)])[node],
-    accept=jnp.stack(accept),
+    threshold=jnp.stack(threshold),
     fault=jnp.asarray(False),
   )
 
 
-def block_that_stops(tree, proposal, tokens, q, p, eta):
+def block_that_stops(draft, eta):
   """Block verification read as: stop at the first rejection."""
-  honest = VERIFIERS["block"].decide(
-    tree, proposal, tokens, q, p, jnp.ones_like(eta)
-  )
-  h = honest.accept
+  honest = VERIFIERS["block"].decide(draft, jnp.ones_like(eta))
+  h = honest.threshold
   node, live = jnp.asarray(ROOT), jnp.asarray(True)
-  accept = jnp.full_like(h, NOT_OFFERED)
-  for v in range(1, len(tree)):
+  threshold = jnp.full_like(h, NOT_OFFERED)
+  for v in range(1, len(draft.tree)):
     live &= h[v] != NOT_OFFERED
-    accept = accept.at[v].set(jnp.where(live, h[v], NOT_OFFERED))
+    threshold = threshold.at[v].set(jnp.where(live, h[v], NOT_OFFERED))
     live &= eta[v] < h[v]
     node = jnp.where(live, v, node)
   # The residual of that node, from the honest rule by forced coins.
-  forced = jnp.where(jnp.arange(len(tree)) <= node, 0.0, 1.0).astype(eta.dtype)
-  law = VERIFIERS["block"].decide(tree, proposal, tokens, q, p, forced).residual
+  forced = jnp.where(jnp.arange(len(eta)) <= node, 0.0, 1.0).astype(eta.dtype)
   return Decision(
     node=node.astype(jnp.int32),
-    residual=law,
-    accept=accept,
+    residual=VERIFIERS["block"].decide(draft, forced).residual,
+    threshold=threshold,
     fault=jnp.asarray(False),
   )
 
 
-def siblings_sorted_by_q(tree, proposal, tokens, q, p, eta):
+def siblings_sorted_by_q(draft, eta):
   """An honest rule on the root's children in order of probability."""
-  assert tree.max_depth == 1
-  score = jnp.where(tokens == INVALID, -1, q[ROOT][tokens])
+  assert draft.tree.max_depth == 1
+  tokens, p = draft.tokens, draft.p
+  score = jnp.where(tokens == INVALID, -1, draft.q[ROOT][tokens])
   order = jnp.argsort(-score.at[ROOT].set(2)).astype(jnp.int32)
-  honest = VERIFIERS["traversal"].decide(
-    tree, proposal, tokens[order], q, p[order], eta[order]
-  )
+  sorted_draft = draft._replace(tokens=tokens[order], p=p[order])
+  honest = VERIFIERS["traversal"].decide(sorted_draft, eta[order])
   return Decision(
     node=order[honest.node],
     residual=honest.residual,
-    accept=honest.accept[jnp.argsort(order)],
+    threshold=honest.threshold[jnp.argsort(order)],
     fault=honest.fault,
   )
 
 
-def accept_that_lies(tree, proposal, tokens, q, p, eta):
+def threshold_that_lies(draft, eta):
   """The decisions of another rule, with the traversal's thresholds."""
-  honest = VERIFIERS["traversal"].decide(tree, proposal, tokens, q, p, eta**2)
-  return honest
+  return VERIFIERS["traversal"].decide(draft, eta**2)
 
 
 FAULTS = {

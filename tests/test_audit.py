@@ -112,9 +112,9 @@ def test_the_law_where_an_unsure_draft_stops(shape, verifier, proposal):
   assert cycles[0] < 0.95 * cycles[1]  # it does stop
 
 
-def untempered(*arguments):
+def untempered(draft, eta):
   """A rule that draws the bonus token without its temperature, 0.5."""
-  decision = VERIFIERS["traversal"].decide(*arguments)
+  decision = VERIFIERS["traversal"].decide(draft, eta)
   hot = decision.residual**0.5
   return dataclasses.replace(decision, residual=hot / jnp.sum(hot))
 

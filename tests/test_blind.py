@@ -12,14 +12,14 @@ from tv_jax import certify, tree
 from tv_jax.certify import programs
 from tv_jax.certify.certificate import USUAL
 from tv_jax.certify.programs import Settings
-from tv_jax.verifiers import DOWN, Verifier, token_level
+from tv_jax.verifiers import DOWN, VERIFIERS, Verifier
 
 WITHOUT = "without_replacement"
 
 
-def faulty(fault, tree, proposal, tokens, q, p):
-  sound = token_level.offers(tree, proposal, tokens, q, p)
-  third = jnp.asarray(tree.rank) == 2
+def faulty(fault, draft):
+  sound = VERIFIERS["token_level"].offers(draft)
+  third = jnp.asarray(draft.tree.rank) == 2
   if fault == "third doubled":
     chance = jnp.where(third, 2 * sound.chance, sound.chance)
     return sound._replace(chance=jnp.minimum(chance, 1))

@@ -16,10 +16,11 @@ from tv_jax.certify import outcome, worlds
 from tv_jax.proposals import PROPOSALS, WITHOUT_REPLACEMENT
 from tv_jax.verifiers import (
   NOT_OFFERED,
+  UP,
   VERIFIERS,
   Verifier,
-  misfit,
   resolve,
+  unsupported_reason,
 )
 
 LOPSIDED = tree.from_parents([-1, 0, 0, 1])
@@ -38,7 +39,9 @@ def settings(**changes):
 def suiting(name):
   """Proposals of a rule; `make test` tries one, of the traversal all."""
   rule, chain = VERIFIERS[name], tree.chain(1)
-  drawn = [x for x in PROPOSALS if not misfit(rule, chain, PROPOSALS[x])]
+  drawn = [
+    x for x in PROPOSALS if not unsupported_reason(rule, chain, PROPOSALS[x])
+  ]
   pairs = [(name, each) for each in drawn]
   return pairs if name == "traversal" else quick.shorter(pairs)
 
@@ -51,9 +54,9 @@ class TestEveryRule:
 
   def check(self, name, proposal, shape, **changes):
     rule, drawn = VERIFIERS[name], PROPOSALS[proposal]
-    if misfit(rule, shape, drawn):
+    if unsupported_reason(rule, shape, drawn):
       twins = tree.branching([2] + [1] * (shape.max_depth - 1))
-      fits = not misfit(rule, twins, drawn)
+      fits = not unsupported_reason(rule, twins, drawn)
       shape = twins if fits else tree.chain(shape.max_depth)
     own = settings(**changes)
     found = certify.check(rule, drawn, shape, own)
@@ -79,14 +82,14 @@ class TestEveryRule:
     assert found.distance <= 2e-6
 
 
-def with_a_coin_more(shape, proposal, tokens, q, p, eta):
+def with_a_coin_more(draft, eta):
   """Chooses between two rules by the root's coin."""
-  draft = shape, proposal, tokens, q, p, eta
   rules = TRAVERSAL, VERIFIERS["token_level"]
-  one, other = (rule.decide(*draft) for rule in rules)
+  one, other = (rule.decide(draft, eta) for rule in rules)
   pick = functools.partial(jnp.where, eta[0] < 0.3)
   made = jax.tree.map(pick, one, other)
-  return dataclasses.replace(made, accept=made.accept.at[0].set(0.3))
+  threshold = made.threshold.at[0].set(0.3)
+  return dataclasses.replace(made, threshold=threshold)
 
 
 def test_a_rule_may_toss_the_roots_coin(x64):
@@ -102,8 +105,8 @@ def test_the_plain_rule_is_lossless_without_a_fault(x64):
 def altered(**changes):
   """The traversal with fields of its decision replaced."""
 
-  def decide(shape, proposal, tokens, q, p, eta):
-    made = TRAVERSAL.decide(shape, proposal, tokens, q, p, eta)
+  def decide(draft, eta):
+    made, (_, _, tokens, _, p) = TRAVERSAL.decide(draft, eta), draft
     new = {name: f(made, tokens, p, eta) for name, f in changes.items()}
     return dataclasses.replace(made, **new)
 
@@ -115,38 +118,38 @@ def at_the_middle_coin(made, tokens, p, eta):
   return jnp.where(middle, p[0], made.residual)
 
 
-def by_the_roots_coin(shape, proposal, tokens, q, p, eta):
+def by_the_roots_coin(draft, eta):
   """Wrong if the root's coin is low; its threshold is reported."""
-  made = TRAVERSAL.decide(shape, proposal, tokens, q, p, eta)
-  residual = jnp.where(eta[0] < 0.5, p[0], made.residual)
-  accept = made.accept.at[0].set(0.5)
-  return dataclasses.replace(made, residual=residual, accept=accept)
+  made = TRAVERSAL.decide(draft, eta)
+  residual = jnp.where(eta[0] < 0.5, draft.p[0], made.residual)
+  threshold = made.threshold.at[0].set(0.5)
+  return dataclasses.replace(made, residual=residual, threshold=threshold)
 
 
 def by_the_roots_token(made, tokens, p, eta):
   return jnp.where(tokens[0] == 0, made.residual, p[0])
 
 
-def by_leaves_of_q(wrong, shape, proposal, tokens, q, p, eta):
+def by_leaves_of_q(wrong, draft, eta):
   """Wrong if a leaf's row of q is not a distribution."""
-  made = TRAVERSAL.decide(shape, proposal, tokens, q, p, eta)
-  residual = jnp.where(wrong(q[-1].sum()), p[0], made.residual)
+  made = TRAVERSAL.decide(draft, eta)
+  residual = jnp.where(wrong(draft.q[-1].sum()), draft.p[0], made.residual)
   return dataclasses.replace(made, residual=residual)
 
 
-def where_q_is_one_hot(shape, proposal, tokens, q, p, eta):
+def where_q_is_one_hot(draft, eta):
   """There the contract is broken, and elsewhere the law."""
-  made = TRAVERSAL.decide(shape, proposal, tokens, q, p, eta)
-  sure = q[0].max() == 1
-  wrong = jnp.where(sure, made.residual, p[0])
+  made = TRAVERSAL.decide(draft, eta)
+  sure = draft.q[0].max() == 1
+  wrong = jnp.where(sure, made.residual, draft.p[0])
   return dataclasses.replace(made, fault=sure, residual=wrong)
 
 
 class OfAnother(Verifier):
-  """A rule with the stop law of token-level verification."""
+  """A rule with the stopping distribution of token-level verification."""
 
-  def stop_law(self, *draft):
-    return VERIFIERS["token_level"].stop_law(*draft)
+  def stopping(self, draft):
+    return VERIFIERS["token_level"].stopping(draft)
 
 
 class Planted(NamedTuple):
@@ -174,17 +177,19 @@ PLANTED = {
     faulty.siblings_sorted_by_q, shape=tree.kary(2, 1)
   ),
   # Under the thresholds that it tells the law is right; under real coins not.
-  "accept lies": Planted(faulty.accept_that_lies, UNKNOWN, "accept lies"),
+  "threshold lies": Planted(
+    faulty.threshold_that_lies, UNKNOWN, "threshold lies"
+  ),
   "a coin in secret": Planted(
-    altered(accept=lambda d, *_: jnp.full_like(d.accept, NOT_OFFERED)),
+    altered(threshold=lambda d, *_: jnp.full_like(d.threshold, NOT_OFFERED)),
     UNKNOWN,
-    "accept hides",
+    "threshold hides",
   ),
   "a residual that looks at a coin": Planted(
-    altered(residual=at_the_middle_coin), UNKNOWN, "accept hides"
+    altered(residual=at_the_middle_coin), UNKNOWN, "threshold hides"
   ),
-  "another's stop law": Planted(
-    OfAnother(offers=TRAVERSAL.offers), INTACT, "stop_law differs"
+  "another's stopping": Planted(
+    OfAnother(offers=TRAVERSAL.offers, walk=UP), INTACT, "stopping differs"
   ),
   "fault": Planted(
     altered(fault=lambda d, *_: d.node == 0), INTACT, "fault is raised"
@@ -195,8 +200,10 @@ PLANTED = {
   "node": Planted(
     altered(node=lambda d, *_: d.node + 9), UNKNOWN, "node is not a node"
   ),
-  "accept": Planted(
-    altered(accept=lambda d, *_: d.accept + 2), UNKNOWN, "is no probability"
+  "threshold": Planted(
+    altered(threshold=lambda d, *_: d.threshold + 2),
+    UNKNOWN,
+    "is no probability",
   ),
   "INVALID": Planted(
     altered(node=lambda d, t, *_: jnp.where(t[2] < 0, 2, d.node)),
@@ -216,16 +223,16 @@ PLANTED = {
     functools.partial(by_leaves_of_q, lambda x: x > 2)
   ),
   "too few thresholds": Planted(
-    altered(accept=lambda d, *_: d.accept[:-1]),
+    altered(threshold=lambda d, *_: d.threshold[:-1]),
     UNKNOWN,
-    "Decision.accept is float64[3], not float64[4]",
+    "Decision.threshold is float64[3], not float64[4]",
   ),
 }
 
 
 # One fault of each kind; `make check` tries all.
-FEW = ("bonus from p inside", "<=", "accept lies", "a coin in secret")
-FEW += ("another's stop law", "node", "INVALID", "too few thresholds")
+FEW = ("bonus from p inside", "<=", "threshold lies", "a coin in secret")
+FEW += ("another's stopping", "node", "INVALID", "too few thresholds")
 FEW += ("the root's coin", "the root's token", "a leaf's q of NaN")
 
 
@@ -253,7 +260,7 @@ def test_planted_fault_is_caught(name, x64):
   [
     (faulty.plain, True),  # bare: its coins are tossed
     (faulty.bonus_from_p, False),
-    (PLANTED["another's stop law"].rule, False),
+    (PLANTED["another's stopping"].rule, False),
   ],
 )
 def test_a_tree_too_large_to_enumerate(rule, sound, x64):
@@ -308,7 +315,7 @@ def test_a_sure_draft_leaves_next_to_nothing_to_the_others(
 
 def test_the_command_catches_a_rule_of_ones_own(tmp_path):
   (tmp_path / "mine.py").write_text(
-    "def decide(tree, proposal, tokens, q, p, eta):\n  return [1][len(tree)]\n"
+    "def decide(draft, eta):\n  return [1][len(draft.tree)]\n"
   )
 
   def command(name):
@@ -329,6 +336,10 @@ def test_the_command_catches_a_rule_of_ones_own(tmp_path):
   assert not done.stderr
 
 
+def before(tree, proposal, tokens, q, p, eta):
+  """A rule with the former arguments."""
+
+
 @pytest.mark.parametrize(
   ("rule", "drawn", "shape", "message"),
   [
@@ -336,6 +347,7 @@ def test_the_command_catches_a_rule_of_ones_own(tmp_path):
     ("traversal", "greedy", "chain:2", "proposal 'greedy': not one of"),
     ("traversal", WITHOUT, "chain:x", "tree 'chain:x': write .* of a Tree$"),
     ("block", WITHOUT, "kary:2x2", "verifier 'block' is"),
+    (before, WITHOUT, "chain:2", r"\(tree, .*should be before\(draft, eta\):"),
   ],
 )
 def test_what_cannot_be_certified_is_refused(rule, drawn, shape, message):

@@ -16,7 +16,7 @@ from tv_jax.drafting import to_all_nodes
 from tv_jax.io import tables
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.replay import comparison, lengths
-from tv_jax.verifiers import VERIFIERS
+from tv_jax.verifiers import VERIFIERS, Draft
 
 TREE = tree_lib.from_parents([-1, 0, 0, 1])
 V = 5
@@ -126,11 +126,11 @@ def cycles(tmp_path):
 
 
 def test_lengths_are_those_of_the_rule(cycles, monkeypatch):
-  law = jax.jit(VERIFIERS["traversal"].stop_law, static_argnums=(0, 1))
+  stopping = jax.jit(VERIFIERS["traversal"].stopping)
   proposal = PROPOSALS["without_replacement"]
   to_all = functools.partial(to_all_nodes, cycles.tree)
   wanted = [
-    law(cycles.tree, proposal, tokens, *map(to_all, laws))
+    stopping(Draft(cycles.tree, proposal, tokens, *map(to_all, laws)))
     @ (cycles.tree.depth + 1).astype(np.float32)
     for tokens, *laws in zip(cycles.tokens, cycles.q, cycles.p, strict=True)
   ]
@@ -143,7 +143,7 @@ def test_lengths_are_those_of_the_rule(cycles, monkeypatch):
   assert done == [("traversal", count, 12) for count in (5, 10, 12)]
 
 
-def test_a_rule_without_a_stop_law_is_run(cycles):
+def test_a_rule_without_a_stopping_distribution_is_run(cycles):
   wanted = replay.expected_lengths("token_level", cycles)
   runs = 400
   own = replay.expected_lengths(BARE, cycles, coins=runs)
@@ -151,8 +151,8 @@ def test_a_rule_without_a_stop_law_is_run(cycles):
   # A length is within [1, 3]: its deviation is at most 1.
   assert (abs(own - wanted) < 5 / runs**0.5).all()
 
-  def far(*arguments):
-    made = BARE.decide(*arguments)
+  def far(draft, eta):
+    made = BARE.decide(draft, eta)
     return dataclasses.replace(made, node=made.node + 99)
 
   # Plain decoding makes no decision: a plain step, as in runs.
@@ -169,7 +169,7 @@ def test_rules_are_paired_with_the_one_that_ran(cycles):
     item=item,
   )
   found = {"block": np.full(12, 1.5), "traversal": np.full(12, 2.002)}
-  table = comparison.table(ran, found, dict.fromkeys(found, "stop law"))
+  table = comparison.table(ran, found, dict.fromkeys(found, "stopping"))
   columns = [*zip(*table.rows, strict=True)]
   assert columns[2] == ("-0.5020 ± 0.0000", tables.NOTHING)
   # Clustered, two items that agree would leave no error.
@@ -180,9 +180,8 @@ def test_rules_are_paired_with_the_one_that_ran(cycles):
 RULE = """
 from tv_jax.verifiers import VERIFIERS
 
-def decide(tree, proposal, tokens, q, p, eta):
-  rule = VERIFIERS["token_level"]
-  return rule.decide(tree, proposal, tokens, q, p, eta)
+def decide(draft, eta):
+  return VERIFIERS["token_level"].decide(draft, eta)
 """
 
 
@@ -198,7 +197,7 @@ def test_the_command_prints_a_table(tmp_path):
   assert done.returncode == 0, done.stderr
   assert "a.npz: 3 cycles of 3 items, without_replacement" in done.stdout
   assert re.search(r"mine:decide .* 9 runs", done.stdout)
-  assert re.search(r"token_level .* stop law", done.stdout)
+  assert re.search(r"token_level .* stopping", done.stdout)
 
 
 @pytest.mark.parity

@@ -13,7 +13,7 @@ from tests import quick
 from tests.battery import CHAIN, IID
 from tv_jax import certify
 from tv_jax.proposals import PROPOSALS, WITHOUT_REPLACEMENT
-from tv_jax.verifiers import misfit
+from tv_jax.verifiers import unsupported_reason
 
 
 def check(rule, proposal, shape, **changes):
@@ -36,7 +36,7 @@ def test_it_is_lossless(rule, proposal, x64):
 
 def test_k_seq_is_for_one_proposal():
   for name, proposal in PROPOSALS.items():
-    reason = misfit(k_seq.rule, CHAIN, proposal)
+    reason = unsupported_reason(k_seq.rule, CHAIN, proposal)
     assert (reason is None) == (name == IID)
     assert reason is None or f"is defined for {IID} only" in reason
 

@@ -17,15 +17,15 @@ from tv_jax import tree as tree_lib
 from tv_jax.engine import cycle
 from tv_jax.engine.config import decode_config
 from tv_jax.proposals import INVALID, PROPOSALS
-from tv_jax.verifiers import Decision, Verifier
+from tv_jax.verifiers import Decision, Draft, Verifier
 
 
-def first(tree, proposal, tokens, q, p, eta):
+def first(draft, eta):
   """A decision quickly compiled: the first node is accepted."""
   return Decision(
     node=jnp.array(1, jnp.int32),
-    residual=p[1],
-    accept=eta,
+    residual=draft.p[1],
+    threshold=eta,
     fault=jnp.array(False),
   )
 
@@ -40,8 +40,8 @@ def generate(pair, **options):
 def spoiled(**fields):
   """Returns a rule that changes fields of the right decision."""
 
-  def rule(*arguments):
-    made = first(*arguments)
+  def rule(draft, eta):
+    made = first(draft, eta)
     new = {name: f(getattr(made, name)) for name, f in fields.items()}
     return dataclasses.replace(made, **new)
 
@@ -102,10 +102,10 @@ def test_a_broken_rule_is_counted_and_decodes_plainly():
 def test_a_nan_counts_only_after_drawn_nodes():
   """Rows: all sound, or a NaN at the root, a node, a node without token."""
 
-  def root(*arguments):
-    made, p = first(*arguments), arguments[4]
+  def root(draft, eta):
+    made = first(draft, eta)
     node = jnp.zeros_like(made.node)
-    return dataclasses.replace(made, node=node, residual=p[0])
+    return dataclasses.replace(made, node=node, residual=draft.p[0])
 
   shape, tokens, _, p = draft()
   config = decode_config(
@@ -142,10 +142,9 @@ def draft():
 
 
 def verify(rule):
-  shape, tokens, q, p = draft()
-  return verifiers.verify(
-    jax.random.key(0), rule, shape, "without_replacement", tokens, q, p
-  )
+  shape, *arrays = draft()
+  drafted = Draft(shape, "without_replacement", *arrays)
+  return verifiers.verify(jax.random.key(0), rule, drafted)
 
 
 @pytest.mark.parametrize("name", [*INVALID_DECISIONS, "sound"])

@@ -202,7 +202,7 @@ class TestRefusals:
       ({"verifier": None, "among": ["block"]}, "plain decoding has no rules"),
       (
         {"panel": [lambda *draft: None]},
-        "has no stop law to compute expected lengths",
+        "has no stopping distribution to compute",
       ),
     ],
   )

@@ -12,7 +12,7 @@ from tv_jax import proposals, tree, verifiers
 from tv_jax.engine.config import decode_config
 from tv_jax.io import names
 from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import VERIFIERS, Verifier
+from tv_jax.verifiers import UP, VERIFIERS, Verifier
 
 MODULE = """
 import functools
@@ -27,12 +27,12 @@ from tv_jax.verifiers import VERIFIERS, Verifier
 traversal = VERIFIERS["traversal"]
 
 
-def decide(tree, proposal, tokens, q, p, eta):
-  return my_helper.same(traversal.decide)(tree, proposal, tokens, q, p, eta)
+def decide(draft, eta, scale=1):
+  return my_helper.same(traversal.decide)(draft, eta)
 
 
 def make(k):
-  def decide(tree, proposal, tokens, q, p, eta):
+  def decide(draft, eta, scale=1):
     return k
 
   return decide
@@ -44,7 +44,7 @@ class Held:
 
 rule = Verifier(decision=decide)
 of_factory = make(3)
-bound = functools.partial(decide, eta=0)
+bound = functools.partial(decide, scale=0)
 mine = Proposal(
   draw=lambda key, q, k: WITH_REPLACEMENT.draw(key, q, k),
   laws=WITH_REPLACEMENT.laws,
@@ -108,8 +108,8 @@ def test_what_no_module_holds_is_called_by_its_own_name(folder):
   verifiers.resolve("my_module:rule")
   make = sys.modules["my_module"].make
   assert "make.<locals>.decide" in verifiers.resolve(make(1)).name
-  bound = functools.partial(make(1), eta=0.5)
-  assert verifiers.resolve(bound).name.endswith("decide(eta=0.5)")
+  bound = functools.partial(make(1), scale=0.5)
+  assert verifiers.resolve(bound).name.endswith("decide(scale=0.5)")
   named = Verifier(decision=make(1), name="first")
   assert verifiers.resolve(named).name == "first"
 
@@ -121,11 +121,11 @@ def test_a_given_name_comes_before_the_variables(monkeypatch):
   source = """
 def offers(*args):
   return None
-traversal = Verifier(offers=offers, name="mine")
+traversal = Verifier(offers=offers, walk=UP, name="mine")
 other = dataclasses.replace(VERIFIERS["traversal"], offers=offers)
 """
   held = vars(notebook)
-  held |= {"Verifier": Verifier, "VERIFIERS": VERIFIERS}
+  held |= {"Verifier": Verifier, "VERIFIERS": VERIFIERS, "UP": UP}
   exec(source, held | {"dataclasses": dataclasses}, held)
   assert verifiers.resolve(notebook.traversal).name == "mine"
   # It was copied with the built-in's name, which is not its own.
@@ -135,7 +135,7 @@ other = dataclasses.replace(VERIFIERS["traversal"], offers=offers)
 def test_nothing_of_ones_own_has_a_built_ins_name(folder):
   """Rules for independent draws know these by name."""
   token_level = VERIFIERS["token_level"]
-  mine = Verifier(name="traversal", offers=token_level.offers)
+  mine = dataclasses.replace(token_level, name="traversal")
   with pytest.raises(ValueError, match="your own has the name 'traversal'"):
     verifiers.resolve(mine)
   mine = dataclasses.replace(PROPOSALS["top_k"], name="with_replacement")

@@ -15,7 +15,7 @@ from tests import quick
 from tv_jax import certify, tree
 from tv_jax.certify import certificate, outcome
 from tv_jax.proposals import INVALID, PROPOSALS
-from tv_jax.verifiers import VERIFIERS, Verifier
+from tv_jax.verifiers import UP, VERIFIERS, Verifier
 
 EAGLE, N = tree.EAGLE_SPARSE, len(tree.EAGLE_SPARSE)
 NODE, DEPTH, RANK = np.arange(N), EAGLE.depth, EAGLE.rank
@@ -50,21 +50,21 @@ def _places():
   return _now["halved"], _now["from p"]
 
 
-def planted(shape, proposal, tokens, q, p):
-  sound = TRAVERSAL.offers(shape, proposal, tokens, q, p)
+def planted(draft):
+  sound = TRAVERSAL.offers(draft)
   kinds = (jax.ShapeDtypeStruct((N,), bool),) * 2
   halved, from_p = jax.pure_callback(
     _places, kinds, vmap_method="broadcast_all"
   )
   return sound._replace(
     chance=jnp.where(halved, sound.chance / 2, sound.chance),
-    residual=lambda v: jnp.where(from_p[v], p[v], sound.residual(v)),
+    residual=lambda v: jnp.where(from_p[v], draft.p[v], sound.residual(v)),
   )
 
 
 @functools.cache
 def compiled(proposal):
-  rule = Verifier(name="planted", offers=planted)
+  rule = Verifier(name="planted", offers=planted, walk=UP)
   drawn = PROPOSALS[proposal]
   return outcome.compile_rule(rule, drawn, EAGLE, np.float64, 6)
 
@@ -93,12 +93,12 @@ def test_a_fault_at_one_place_is_seen(monkeypatch, kind, place, proposal, x64):
     assert len(repr(found.failure).splitlines()) < 20
 
 
-def twice_drawn(shape, proposal, tokens, q, p, eta):
+def twice_drawn(draft, eta):
   """A bare rule that is wrong where a token repeats among siblings alone."""
-  made = TRAVERSAL.decide(shape, proposal, tokens, q, p, eta)
-  first, second = tokens[1], tokens[2]
+  made = TRAVERSAL.decide(draft, eta)
+  first, second = draft.tokens[1], draft.tokens[2]
   repeats = (first == second) & (first != INVALID) & (made.node == 0)
-  residual = jnp.where(repeats, p[0], made.residual)
+  residual = jnp.where(repeats, draft.p[0], made.residual)
   return dataclasses.replace(made, residual=residual)
 
 
@@ -112,12 +112,12 @@ def test_a_bare_rule_that_is_wrong_where_a_token_repeats(proposal, sound, x64):
   assert found.lossless == sound
 
 
-def all_compared(shape, proposal, tokens, q, p, eta):
+def all_compared(draft, eta):
   """Tells the thresholds of all nodes: as many paths as patterns of coins."""
-  made = TRAVERSAL.decide(shape, proposal, tokens, q, p, eta)
+  made = TRAVERSAL.decide(draft, eta)
   high = jnp.full_like(eta, np.nextafter(1.0, 0.0))
-  every = TRAVERSAL.decide(shape, proposal, tokens, q, p, high)
-  return dataclasses.replace(made, accept=every.accept)
+  every = TRAVERSAL.decide(draft, high)
+  return dataclasses.replace(made, threshold=every.threshold)
 
 
 def test_a_rule_whose_paths_are_too_many_is_undecided(x64):
@@ -128,8 +128,8 @@ def test_a_rule_whose_paths_are_too_many_is_undecided(x64):
   assert certify.check(all_compared, WITHOUT, "branching:2,1", own).lossless
 
 
-def too_little(*arguments):
-  made = all_compared(*arguments)
+def too_little(draft, eta):
+  made = all_compared(draft, eta)
   return dataclasses.replace(made, residual=made.residual / 2)
 
 
@@ -139,16 +139,19 @@ def test_faults_of_a_rule_whose_paths_are_too_many_are_told(x64):
   assert found.failure.faults == ("residual is no law",)
 
 
-def third(shape, proposal, tokens, q, p):
-  sound = TRAVERSAL.offers(shape, proposal, tokens, q, p)
-  wrong = (jnp.asarray(shape.rank) == 2) & (jnp.asarray(shape.depth) == 2)
+def third(draft):
+  sound, shape = TRAVERSAL.offers(draft), draft.tree
+  wrong = jnp.asarray((shape.rank == 2) & (shape.depth == 2))
   chance = jnp.where(wrong, sound.chance / 2, sound.chance)
   return sound._replace(chance=chance)
 
 
 @pytest.mark.long
 def test_the_case_that_is_printed_is_small_and_clear(x64):
-  rule, drawn = Verifier(name="third", offers=third), PROPOSALS[WITHOUT]
+  rule, drawn = (
+    Verifier(name="third", offers=third, walk=UP),
+    PROPOSALS[WITHOUT],
+  )
   own = certify.Settings(vocabulary=6, cases=9)
   found = certify.check(rule, drawn, EAGLE, own)
   assert not found.lossless

@@ -63,8 +63,8 @@ def same(generated, cycles):
 
 
 def test_faults_are_told_at_the_end():
-  def broken(tree, proposal, tokens, q, p, eta):
-    found = VERIFIERS["traversal"].decide(tree, proposal, tokens, q, p, eta)
+  def broken(draft, eta):
+    found = VERIFIERS["traversal"].decide(draft, eta)
     return dataclasses.replace(found, node=found.node * 0 + 99)
 
   cycles = tv_jax.stream(

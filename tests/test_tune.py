@@ -17,7 +17,7 @@ from tv_jax.engine import Pair
 from tv_jax.proposals import PROPOSALS
 from tv_jax.tree import ROOT as TOP
 from tv_jax.tune import choosing, tune, tuning
-from tv_jax.verifiers import VERIFIERS, misfit
+from tv_jax.verifiers import VERIFIERS, Draft, unsupported_reason
 
 V = 3
 SMALL = tree_lib.from_parents([-1, 0, 0, 1])
@@ -37,16 +37,16 @@ def worlds(depth):
 
 
 @functools.cache
-def stop_laws(name, proposal, tree):
-  law = functools.partial(VERIFIERS[name].stop_law, tree, PROPOSALS[proposal])
-  return jax.jit(jax.vmap(law))
+def stopping(name):
+  return jax.jit(jax.vmap(VERIFIERS[name].stopping))
 
 
 def exact_reach(name, proposal, tree, case):
   """Returns W of each node [N], by enumeration of all drafts."""
   found = drafts.enumerate_drafts(tree, PROPOSALS[proposal], case.q)
   laws = case.q[found.context], case.p[found.context]
-  stop = stop_laws(name, proposal, tree)(found.tokens, *laws)
+  drafted = Draft(tree, PROPOSALS[proposal], found.tokens, *laws)
+  stop = stopping(name)(drafted)
   return found.chance @ tuning.reach_of(tree, np.asarray(stop))
 
 
@@ -57,17 +57,19 @@ def exact_reach(name, proposal, tree, case):
     (name, proposal)
     for name, proposal in itertools.product(VERIFIERS, PROPOSALS)
     if VERIFIERS[name].offers
-    and not misfit(VERIFIERS[name], tree_lib.chain(2), PROPOSALS[proposal])
+    and not unsupported_reason(
+      VERIFIERS[name], tree_lib.chain(2), PROPOSALS[proposal]
+    )
   ],
 )
 def test_a_length_is_a_sum_over_nodes(name, proposal, x64):
-  tree = tree_lib.chain(2) if VERIFIERS[name].refuses(SMALL) else SMALL
-  assert not misfit(VERIFIERS[name], tree, PROPOSALS[proposal])
+  rule, drawn = VERIFIERS[name], PROPOSALS[proposal]
+  tree = tree_lib.chain(2) if unsupported_reason(rule, SMALL, drawn) else SMALL
+  assert not unsupported_reason(rule, tree, drawn)
   sums = [
     1 + exact_reach(name, proposal, tree, case)[1:].sum()
     for case in worlds(tree.max_depth)
   ]
-  rule, drawn = VERIFIERS[name], PROPOSALS[proposal]
   run = outcome.compile_rule(rule, drawn, tree, np.float64, V)
   lengths = [run(case).length for case in worlds(tree.max_depth)]
   np.testing.assert_allclose(lengths, sums, rtol=0, atol=1e-12)
@@ -220,7 +222,7 @@ def test_what_is_written_is_read(tuned, tmp_path):
     ({"nodes": 500}, "500: Tree("),
     (
       {"verifier": "traversal_reference"},
-      "verifier 'traversal_reference' has no stop law to tune by",
+      "verifier 'traversal_reference' has no stopping distribution to tune by",
     ),
     ({"trees": ("chain:4000",)}, "has 4000 levels: the target has only"),
     ({"prompts": [*PROMPTS, [5]]}, "7 prompts: give 4 or more, no two the"),

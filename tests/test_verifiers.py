@@ -44,6 +44,7 @@ from tv_jax.tree import ROOT
 from tv_jax.verifiers import (
   NOT_OFFERED,
   VERIFIERS,
+  Draft,
   check_drafts,
   verify,
 )
@@ -123,7 +124,7 @@ def test_a_nan_is_a_fault_and_a_plain_step_or_was_not_read(x64, rule, t):
       np.testing.assert_allclose(law.sum(axis=1), 1, atol=1e-12, err_msg=place)
     fault, sound = decided.fault, ~decided.fault
     assert (decided.node[fault] == ROOT).all()
-    assert (decided.accept[fault] == NOT_OFFERED).all()
+    assert (decided.threshold[fault] == NOT_OFFERED).all()
     # The bonus token then comes from the finite part of the root's law.
     p = np.nan_to_num(poisoned_lanes[i].p[:, ROOT])
     total = p.sum(axis=1, keepdims=True)
@@ -132,7 +133,7 @@ def test_a_nan_is_a_fault_and_a_plain_step_or_was_not_read(x64, rule, t):
       decided.residual[fault], plain[fault], atol=1e-12, err_msg=place
     )
     # No fault: the decision equals the decision for the clean laws.
-    for field in ("node", "residual", "accept"):
+    for field in ("node", "residual", "threshold"):
       ours, theirs = (getattr(x, field)[sound] for x in (decided, clean))
       np.testing.assert_array_equal(ours, theirs, place)
     if name == "q" and t.num_children[row] == 0:
@@ -154,8 +155,8 @@ def test_float32_takes_no_token_that_the_target_lacks(rule):
   decision, stop = run(rule, t, lanes, eta)
   assert decision.residual.dtype == np.float32
   assert not decision.fault.any()
-  offered = decision.accept != NOT_OFFERED
-  assert ((decision.accept >= 0) & (decision.accept <= 1))[offered].all()
+  offered = decision.threshold != NOT_OFFERED
+  assert ((decision.threshold >= 0) & (decision.threshold <= 1))[offered].all()
   assert (decision.residual >= 0).all()
   np.testing.assert_allclose(decision.residual.sum(axis=1), 1, atol=1e-5)
   np.testing.assert_allclose(stop.sum(axis=1), 1, atol=1e-5)
@@ -178,10 +179,11 @@ def test_a_nan_is_seen_in_a_vocabulary_of_real_size(rule):
   q, p = rng.dirichlet(np.ones(size), (2, 3)).astype("f4")
   tokens = np.array([INVALID, 5, 9], np.int32)
   proposal = PROPOSALS[RULES[rule].proposals[0]]
-  decide = jax.jit(
-    functools.partial(RULES[rule].rule.decide, t, proposal),
-    compiler_options=quick.AS_USERS,
-  )
+
+  @functools.partial(jax.jit, compiler_options=quick.AS_USERS)
+  def decide(tokens, q, p, eta):
+    return RULES[rule].rule.decide(Draft(t, proposal, tokens, q, p), eta)
+
   for node in (0, 1):  # entries of about a half, and a quarter
     p[node, tokens[node + 1]] = q[node, tokens[node + 1]] / 2
   for coin in (0.0, 0.99):  # accepts the leaf; accepts nothing
@@ -198,7 +200,7 @@ def test_a_nan_is_seen_in_a_vocabulary_of_real_size(rule):
         assert abs(decision.residual.sum() - 1) < 1e-4
       else:  # then it was not read
         assert (name, row) != ("p", int(clean.node))
-        for field in ("node", "residual", "accept"):
+        for field in ("node", "residual", "threshold"):
           np.testing.assert_array_equal(
             getattr(decision, field), getattr(clean, field), str((name, row))
           )
@@ -381,7 +383,7 @@ def a_draft():
 def test_verify_refuses_a_malformed_draft(change, message):
   draft = change(*a_draft())
   with pytest.raises(ValueError, match=message):
-    verify(jax.random.key(0), "traversal", FIGURE_1, "top_k", *draft)
+    verify(jax.random.key(0), "traversal", Draft(FIGURE_1, "top_k", *draft))
 
 
 def test_verify_accepts_rounding_and_rows_that_are_never_read():
@@ -394,6 +396,24 @@ def test_verify_accepts_rounding_and_rows_that_are_never_read():
     check_drafts(FIGURE_1, tokens[None], q[None] * np.float32(1.0015), p[None])
 
 
+def test_a_draft_is_a_batch_under_vmap_and_an_argument_of_jit():
+  """Tree and proposal are static; the arrays have a batch axis."""
+  tokens, q, p = a_draft()
+  one = Draft(FIGURE_1, PROPOSALS[WOR], tokens, q, p)
+  assert len(jax.tree.leaves(one)) == 3
+  two = jax.tree.map(lambda x: jnp.stack([x, x[::-1]]), one)
+  eta = jnp.full((2, 6), 0.3)
+  decide = VERIFIERS["traversal"].decide
+  both = jax.jit(jax.vmap(decide))(two, eta)
+  alone = jax.jit(decide)(one, eta[0])
+  assert both.node[0] == alone.node
+  np.testing.assert_allclose(both.residual[0], alone.residual, atol=1e-6)
+  keys = jax.random.split(jax.random.key(0), 2)
+  verdicts = jax.vmap(functools.partial(verify, verifier="traversal"))
+  found = verdicts(keys, draft=two)
+  assert found.token[0] == verify(keys[0], "traversal", one).token
+
+
 # What once went wrong.
 
 
@@ -402,8 +422,8 @@ def test_a_tiny_chance_is_no_fault():
   p, q = np.full((2, 6, 8), 1 / 8, np.float32)
   p[0], q[0] = [2e-38, 1, 0, 0, 0, 0, 0, 0], np.eye(8)[0]
   tokens = np.array([0, 0, 1, 2, 3, 4], np.int32)
-  decide = jax.jit(VERIFIERS["traversal"].decide, static_argnums=(0, 1))
-  decision = decide(t, PROPOSALS[WOR], tokens, q, p, jnp.zeros(6))
+  decide = jax.jit(VERIFIERS["traversal"].decide)
+  decision = decide(Draft(t, PROPOSALS[WOR], tokens, q, p), jnp.zeros(6))
   assert not decision.fault
   assert abs(float(decision.residual.sum()) - 1) < 1e-5
 
@@ -414,6 +434,6 @@ def test_rejections_of_a_wide_family_are_kept_apart():
   laws = jax.ShapeDtypeStruct((N, 64), jnp.float32)
   tokens = jax.ShapeDtypeStruct((N,), jnp.int32)
   coins = jax.ShapeDtypeStruct((N,), jnp.float32)
-  decide = functools.partial(VERIFIERS["traversal"].decide, t, PROPOSALS[WOR])
-  lowered = jax.jit(decide).lower(tokens, laws, laws, coins)
+  draft = Draft(t, PROPOSALS[WOR], tokens, laws, laws)
+  lowered = jax.jit(VERIFIERS["traversal"].decide).lower(draft, coins)
   assert lowered.as_text().count("optimization_barrier") >= 10

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import gpu_program
 from tv_jax import proposals, tree
-from tv_jax.verifiers import VERIFIERS
+from tv_jax.verifiers import VERIFIERS, Draft
 
 pytestmark = pytest.mark.gpu_program
 
@@ -28,8 +28,8 @@ def test_few_kernels_and_no_vocabulary_sized_temporary(name, shape):
   N = len(shaped)
 
   def decide(tokens, q, p, eta):
-    proposal = proposals.WITHOUT_REPLACEMENT
-    return VERIFIERS[name].decide(shaped, proposal, tokens, q, p, eta)
+    draft = Draft(shaped, proposals.WITHOUT_REPLACEMENT, tokens, q, p)
+    return VERIFIERS[name].decide(draft, eta)
 
   laws = jax.ShapeDtypeStruct((N, V), jnp.float32)
   program = gpu_program.compile_for(

@@ -16,7 +16,7 @@ from tv_jax import tree as tree_lib
 from tv_jax.engine.pair import Pair
 from tv_jax.models import causal_pass
 from tv_jax.proposals import INVALID, PROPOSALS
-from tv_jax.verifiers import VERIFIERS
+from tv_jax.verifiers import VERIFIERS, Draft
 
 # The error of float32 sums over V terms; a wrong sum lacks whole blocks.
 NEAR = 1e-4
@@ -78,8 +78,8 @@ def test_a_rule_of_more_than_32768_tokens():
   @jax.jit
   def compiled(ours, theirs):
     q, p = (probs.law(x, temperature=TEMPERATURE) for x in (ours, theirs))
-    draft = tree, PROPOSALS[WOR], tokens, q, p
-    return q, p, VERIFIERS["traversal"].stop_law(*draft)
+    draft = Draft(tree, PROPOSALS[WOR], tokens, q, p)
+    return q, p, VERIFIERS["traversal"].stopping(draft)
 
   *laws, stop = compiled(ours, theirs)
   exact = [softmax(x.astype(float) / TEMPERATURE) for x in (ours, theirs)]

@@ -113,7 +113,7 @@ def _plan() -> list[tuple[tuple[str, ...], tiny_pairs.EngineCase]]:
   for shape, kind, rule, proposal, top_p, temperature in itertools.product(
     trees, kinds, rules, drawn, top_ps, temperatures
   ):
-    if verifiers.misfit(rules[rule], trees[shape], drawn[proposal]):
+    if verifiers.unsupported_reason(rules[rule], trees[shape], drawn[proposal]):
       continue
     case = tiny_pairs.case(
       kind,

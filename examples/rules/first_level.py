@@ -4,11 +4,11 @@ The rule above decides which child of the root is entered. The rule below then
 verifies that child's subtree as a separate tree: the child is its root, which
 is accepted for certain. The combination is lossless if both rules are.
 
-Its stop law is a product. The probability that a node is accepted is the
-probability that the rule above enters its subtree, times the probability that
-the rule below then accepts the node. `Verifier(walk=UP)` offers nodes in
-post-order, so each node's chance is that product divided by the probability
-that no earlier node was accepted.
+The probability that a node is accepted is a product: the probability that the
+rule above enters its subtree, times the probability that the rule below then
+accepts the node. `Verifier(walk=UP)` offers nodes in post-order, so each node's
+chance is that product divided by the probability that no earlier node was
+accepted.
 
 An entered child without children is accepted without the rule below.
 
@@ -20,8 +20,7 @@ import numpy as np
 
 from tv_jax.io.errors import UserError
 from tv_jax.tree import ROOT, from_parents
-from tv_jax.verifiers import DOWN, VERIFIERS, Offers, Verifier
-from tv_jax.verifiers.offers import stop_law
+from tv_jax.verifiers import DOWN, UP, VERIFIERS, Draft, Offers, Verifier
 
 
 def first_level(above: Verifier, below: Verifier, name: str) -> Verifier:
@@ -36,12 +35,12 @@ def first_level(above: Verifier, below: Verifier, name: str) -> Verifier:
   if above.walk != DOWN or first is None:
     raise UserError(f"verifier {above.name!r} must go DOWN, as token_level")
 
-  def offers(tree, proposal, tokens, q, p):
-    top = first(tree, proposal, tokens, q, p)
+  def offers(draft: Draft) -> Offers:
+    tree, p, top = draft.tree, draft.p, first(draft)
     chance, parts = jnp.zeros_like(top.chance), []
     for child in tree.levels[1]:
       nodes = np.flatnonzero(tree.ancestors[:, child])
-      stop, inner = _below(below, tree, nodes, proposal, tokens, q, p)
+      stop, inner = _below(below, draft, nodes)
       parts.append((nodes, inner))
       entry = jnp.where(top.offered[child], top.chance[child], 0)
       order = [v for v in tree.postorder.tolist() if v in nodes]
@@ -59,18 +58,19 @@ def first_level(above: Verifier, below: Verifier, name: str) -> Verifier:
 
     return Offers(chance=chance, offered=chance > 0, residual=residual)
 
-  return Verifier(name=name, offers=offers)
+  return Verifier(name=name, offers=offers, walk=UP)
 
 
-def _below(rule, tree, nodes, proposal, tokens, q, p):
-  """Returns the stop law [n] and the residuals of a rule on a subtree."""
+def _below(rule: Verifier, draft: Draft, nodes):
+  """Returns where a rule stops in a subtree [n], and its residuals."""
+  tree, proposal, tokens, q, p = draft
   if len(nodes) == 1:
     return jnp.ones(1, p.dtype), lambda _: p[nodes[0]]
   parents = np.searchsorted(nodes, tree.parent[nodes])
   subtree = from_parents([-1, *parents[1:]])
-  held = tokens[nodes]
-  found = rule.offers(subtree, proposal, held, q[nodes], p[nodes])
-  return stop_law(rule.walk, found, subtree, held), found.residual
+  part = Draft(subtree, proposal, tokens[nodes], q[nodes], p[nodes])
+  found = rule.offers(part)
+  return rule.stopping(part, found), found.residual
 
 
 rule = first_level(

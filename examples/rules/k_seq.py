@@ -33,12 +33,12 @@ import numpy as np
 
 from tv_jax.proposals import INVALID
 from tv_jax.tree import NO_CHILD
-from tv_jax.verifiers import DOWN, Offers, Verifier, family, positive
+from tv_jax.verifiers import DOWN, Draft, Offers, Verifier, family, positive
 
 
-def offers(tree, proposal, tokens, q, p) -> Offers:
+def offers(draft: Draft) -> Offers:
   """Computes the entry probabilities and residuals of all nodes."""
-  del proposal  # independent draws from q
+  tree, _, tokens, q, p = draft  # siblings are independent draws from q
   above, token = tree.parent[1:], jnp.maximum(tokens[1:], 0)
   p_at, q_at = p[above, token], q[above, token]
   exists = (tokens[1:] != INVALID) & ~(q_at <= 0)

@@ -240,7 +240,9 @@ def _plan(settings: certify.Settings) -> tuple[list[Entry], list[Proposal]]:
     what = rules[texts[0]], drawn[texts[1]], trees[texts[2]]
     vocabulary = settings.vocabulary or usual.get(texts[2])
     entry = Entry(texts, *what, settings._replace(vocabulary=vocabulary))
-    if reason := verifiers.misfit(entry.rule, entry.tree, entry.proposal):
+    if reason := verifiers.unsupported_reason(
+      entry.rule, entry.tree, entry.proposal
+    ):
       reasons[texts[0]] = reason
       continue
     try:

@@ -16,7 +16,7 @@ from tv_jax.engine import contract
 from tv_jax.io.errors import UserError
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import NO_CHILD, ROOT, Tree
-from tv_jax.verifiers import Decide, Verifier, misfit, resolve
+from tv_jax.verifiers import Decide, Verifier, resolve, unsupported_reason
 
 # The default trees, and the number of tokens on each.
 USUAL = {
@@ -70,7 +70,7 @@ def check(
   """
   proposal, tree = proposals.resolve(proposal), tree_lib.resolve(tree)
   rule = resolve(verifier)
-  if reason := misfit(rule, tree, proposal):
+  if reason := unsupported_reason(rule, tree, proposal):
     raise UserError(reason)
   check_size(tree, settings)
   if proposal_check is None and proposal not in PROPOSALS.values():
@@ -105,7 +105,9 @@ def smallest_failure(
     return known
   for part in _parts(known.tree, known.outcome.nodes):
     V = part.max_children + 1
-    if misfit(verifier, part, proposal) or known.world.p.shape[1] < V:
+    if unsupported_reason(verifier, part, proposal):
+      continue
+    if known.world.p.shape[1] < V:
       continue
     few = settings._replace(vocabulary=V, cases=18)
     try:
@@ -187,8 +189,8 @@ def _enumerate(run, proposal, tree, settings) -> Check:
   outcomes = [run(world) for world in made]
   if not all(found.complete for found in outcomes):
     seen = itertools.chain(*(found.faults for found in outcomes))
-    # The paths that are missing are missing in the stop law, too.
-    told = _distinct(x for x in seen if not x.startswith("stop_law"))
+    # The paths that are missing are missing in the stopping distribution, too.
+    told = _distinct(x for x in seen if not x.startswith("stopping"))
     if told:
       return _without_law(tree, settings, told, "too many paths")
     return Check(method="too many paths", vocabulary=V)

@@ -19,7 +19,7 @@ below nodes that could not be drawn. A leaf's row of q may also be scaled, 0 or
 NaN. The root needs no coin. If a rule reports a threshold for it, all patterns
 are tried with a root's coin of 0, too.
 
-The thresholds come from `Decision.accept`. Two probes test them. The first
+The thresholds come from `Decision.threshold`. Two probes test them. The first
 moves every compared coin to the edge of its threshold. The second moves every
 compared coin at random on its side of its threshold, and the other coins at
 random. Neither may change the decision.
@@ -37,7 +37,7 @@ from tv_jax.certify import drafts as drafts_lib
 from tv_jax.certify.worlds import World
 from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import ROOT, Tree
-from tv_jax.verifiers import NOT_OFFERED, Verifier
+from tv_jax.verifiers import NOT_OFFERED, Draft, Verifier
 
 _BATCH = 1 << 14  # decisions in a compiled call
 _SMALL = 6  # largest number of nodes for which all patterns are tried
@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
     length: Expected tokens of a cycle.
     faults: Breaches of the contract, in words.
     nodes: [N] whether a node was offered with a threshold above 0.
-    believed: Whether the thresholds in `accept` decide, as `law` assumes.
+    believed: Whether the thresholds decide, as `law` assumes.
     complete: Whether the patterns that were tried reach all outcomes.
   """
 
@@ -82,9 +82,9 @@ class Decided(NamedTuple):
 
   node: np.ndarray  # [O, E]
   residual: np.ndarray  # [O, E, V]
-  accept: np.ndarray  # [O, E, N]
+  threshold: np.ndarray  # [O, E, N]
   fault: np.ndarray  # [O, E]
-  stop: np.ndarray | None  # [O, N] the rule's `stop_law`, if it has one
+  stop: np.ndarray | None  # [O, N] the rule's `stopping`, if it has one
   # Whether each of the two probes leaves the decision unchanged.
   honest: np.ndarray  # [O, E]
   closed: np.ndarray  # [O, E]
@@ -125,9 +125,9 @@ def compile_rule(
   chunk = max(1, int(min(count, _BATCH // len(patterns))))
 
   def decide(tokens, q, p, eta):
-    draft = tree, proposal, tokens, q, p
-    decision = jax.vmap(lambda coins: verifier.decide(*draft, coins))(eta)
-    stop = verifier.stop_law(*draft) if verifier.offers else None
+    draft = Draft(tree, proposal, tokens, q, p)
+    decision = jax.vmap(lambda coins: verifier.decide(draft, coins))(eta)
+    stop = verifier.stopping(draft) if verifier.offers else None
     return *(getattr(decision, x) for x in Decided._fields[:4]), stop
 
   compiled = compiling.jit(jax.vmap(decide))
@@ -153,9 +153,9 @@ def compile_rule(
         return jax.tree.map(np.asarray, compiled(*draft, eta))
 
       first = at(eta)
-      _, _, accept, *_ = first
-      edge = at(_at_the_edge(eta, accept))
-      side = at(_on_its_side(eta, accept, patterns.max()))
+      _, _, threshold, *_ = first
+      edge = at(_at_the_edge(eta, threshold))
+      side = at(_on_its_side(eta, threshold, patterns.max()))
       return Decided(
         *first,
         honest=_same(first[:4], edge[:4]),
@@ -169,7 +169,7 @@ def compile_rule(
 
     tried = patterns
     decided = on_all(tried)
-    if (decided.accept[..., ROOT] != NOT_OFFERED).any():
+    if (decided.threshold[..., ROOT] != NOT_OFFERED).any():
       low = patterns * (np.arange(len(tree)) != ROOT)
       tried = np.concatenate([patterns, low])
       decided = on_all(tried)
@@ -178,27 +178,29 @@ def compile_rule(
   return run
 
 
-def _at_the_edge(eta, accept):
+def _at_the_edge(eta, threshold):
   """Moves the compared coins to the edges of their thresholds.
 
   A coin of 0 passed and moves to just under its threshold. A coin just under 1
   failed and moves to its threshold. Thresholds of 0 and 1 have a single side.
   """
-  under = np.nextafter(accept, np.zeros_like(accept))
-  edge = np.where(eta == 0, under, accept)
-  movable = (accept > 0) & (accept < 1)
-  return np.where(movable, edge, np.where(accept == 0, 0, eta))
+  under = np.nextafter(threshold, np.zeros_like(threshold))
+  edge = np.where(eta == 0, under, threshold)
+  movable = (threshold > 0) & (threshold < 1)
+  return np.where(movable, edge, np.where(threshold == 0, 0, eta))
 
 
-def _on_its_side(eta, accept, high):
+def _on_its_side(eta, threshold, high):
   """Moves compared coins at random on their sides, and others anywhere."""
   u = np.random.default_rng(0).random(eta.shape).astype(eta.dtype)
-  inside = (accept >= 0) & (accept <= 1)
-  a = np.where(inside, accept, 0)
+  inside = (threshold >= 0) & (threshold <= 1)
+  a = np.where(inside, threshold, 0)
   under = np.minimum(a * u, np.nextafter(a, np.zeros_like(a)))
   over = np.clip(a + (1 - a) * u, a, high)
   moved = np.where((eta == 0) & (a > 0), under, over)
-  return np.where(accept == NOT_OFFERED, u * high, np.where(inside, moved, eta))
+  return np.where(
+    threshold == NOT_OFFERED, u * high, np.where(inside, moved, eta)
+  )
 
 
 def _same(first, second):
@@ -210,17 +212,18 @@ def _same(first, second):
   return np.logical_and.reduce(same)
 
 
-def _weights(accept: np.ndarray, low: np.ndarray) -> np.ndarray:
+def _weights(threshold: np.ndarray, low: np.ndarray) -> np.ndarray:
   """Returns weights [O, E]: a path's probability over its number of patterns.
 
   Args:
-    accept: [O, E, N] the thresholds, float64.
+    threshold: [O, E, N] the thresholds, float64.
     low: [E, N] whether a coin is 0.
   """
-  compared = accept != NOT_OFFERED
-  factor = np.where(compared, np.where(low, accept, 1 - accept), 1)
+  compared = threshold != NOT_OFFERED
+  factor = np.where(compared, np.where(low, threshold, 1 - threshold), 1)
   path = np.where(compared, 1 + low, 0)
-  numbers = np.random.default_rng(0).integers(1 << 60, size=accept.shape[-1])
+  count = threshold.shape[-1]
+  numbers = np.random.default_rng(0).integers(1 << 60, size=count)
   path = path @ numbers  # a hash of each path; overflow is harmless
   likes = (path[:, :, None] == path[:, None, :]).sum(axis=-1)
   return factor.prod(axis=-1) / likes
@@ -228,18 +231,18 @@ def _weights(accept: np.ndarray, low: np.ndarray) -> np.ndarray:
 
 def _judge(tree, drafts, decided, low, p) -> Outcome:
   """Computes the output's distribution and the faults of the decisions."""
-  residual, accept = (
-    array.astype(float) for array in (decided.residual, decided.accept)
+  residual, threshold = (
+    array.astype(float) for array in (decided.residual, decided.threshold)
   )
-  offered = accept != NOT_OFFERED
-  weight = _weights(accept, low)
+  offered = threshold != NOT_OFFERED
+  weight = _weights(threshold, low)
   live, sums = weight > 0, weight.sum(axis=1)
-  odd = np.isnan(accept) | (offered & ((accept < 0) | (accept > 1)))
+  odd = np.isnan(threshold) | (offered & ((threshold < 0) | (threshold > 1)))
   worst = sums[abs(sums - 1).argmax()]
   off = not odd.any() and abs(worst - 1) > tolerance(np.float64)
   every_pattern = _all_patterns(tree)
   node = np.clip(decided.node, 0, len(tree) - 1)
-  at_node = np.take_along_axis(accept, node[..., None], axis=-1)[..., 0]
+  at_node = np.take_along_axis(threshold, node[..., None], axis=-1)[..., 0]
   invalid = np.take_along_axis(drafts.tokens, node, axis=1) == INVALID
   is_law = (abs(residual.sum(axis=-1) - 1) < 1e-3) & (residual >= 0).all(
     axis=-1
@@ -250,15 +253,15 @@ def _judge(tree, drafts, decided, low, p) -> Outcome:
   stop = nodes if decided.stop is None else decided.stop
   gap = np.nan_to_num(abs(stop - nodes), nan=1.0).max()
   lies = {
-    "accept holds what is no probability": odd,
+    "a threshold is no probability": odd,
     "node is not a node of the tree": live & (node != decided.node),
-    "accept lies: a coin moved to its edge changes the decision": (
+    "threshold lies: a coin moved to its edge changes the decision": (
       live & ~decided.honest
     ),
-    "accept hides something: more than its thresholds decides": (
+    "threshold hides something: more than its thresholds decides": (
       live & ~decided.closed
     ),
-    f"accept contradicts itself: a draft's paths have chance {worst:.6g}": (
+    f"threshold contradicts itself: a draft's paths have chance {worst:.6g}": (
       off and every_pattern
     ),
   }
@@ -267,8 +270,8 @@ def _judge(tree, drafts, decided, low, p) -> Outcome:
     "a node that could not be drawn (INVALID) is accepted": live & invalid,
     "residual is no law": live & ~is_law,
     "fault is raised on sound laws": live & decided.fault,
-    f"stop_law differs from the decisions by {gap:.1e}": (
-      gap > tolerance(decided.accept.dtype)
+    f"stopping differs from the decisions by {gap:.1e}": (
+      gap > tolerance(decided.threshold.dtype)
     ),
   }
   weight = weight * drafts.chance[:, None] * ~invalid
@@ -277,7 +280,7 @@ def _judge(tree, drafts, decided, low, p) -> Outcome:
     *_output(drafts.context, context, weight, residual, p),
     length=float((drafts.chance @ nodes) @ (tree.depth + 1.0)),
     faults=tuple(fault for fault, wrong in faults.items() if np.any(wrong)),
-    nodes=(offered & (accept > 0) & live[..., None]).any(axis=(0, 1)),
+    nodes=(offered & (threshold > 0) & live[..., None]).any(axis=(0, 1)),
     believed=not any(map(np.any, lies.values())),
     complete=every_pattern or not off,
   )

@@ -252,10 +252,10 @@ def _rules(verifier, among, panel, tree, proposal, vocabulary):
     for rule in rules:
       if option == "panel" and not rule.offers:
         raise UserError(
-          f"panel: {rule.name!r} has no stop law to compute expected lengths"
-          " from; give a Verifier(offers=..)"
+          f"panel: {rule.name!r} has no stopping distribution to compute"
+          " expected lengths from; give a Verifier(offers=..)"
         )
-      if reason := verifiers.misfit(rule, tree, proposal):
+      if reason := verifiers.unsupported_reason(rule, tree, proposal):
         raise UserError(reason)
       contract.check(rule, proposal, tree, vocabulary)
       if named.setdefault(rule.name, rule) != rule:

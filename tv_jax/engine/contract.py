@@ -11,7 +11,7 @@ import numpy as np
 from tv_jax.io.errors import UserError
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Tree
-from tv_jax.verifiers import VERIFIERS, Decision, Verifier
+from tv_jax.verifiers import VERIFIERS, Decision, Draft, Verifier
 
 
 @functools.lru_cache(maxsize=256)
@@ -35,19 +35,19 @@ def rule_faults(
 ) -> list[str]:
   """Describes wrong shapes and dtypes in the results of a rule."""
 
-  def decide(*draft):
-    return rule.decide(tree, proposal, *draft)
+  def decide(eta, *arrays):
+    return rule.decide(Draft(tree, proposal, *arrays), eta)
 
   N, array = len(tree), jax.ShapeDtypeStruct
   laws, eta = array((N, V), dtype), array((N,), dtype)
-  decision = jax.eval_shape(decide, array((N,), "i4"), laws, laws, eta)
+  decision = jax.eval_shape(decide, eta, array((N,), "i4"), laws, laws)
   if not isinstance(decision, Decision):
     return [
       f"decide returned {_form(decision)}: return a tv_jax.verifiers"
-      " Decision(node=, residual=, accept=, fault=)"
+      " Decision(node=, residual=, threshold=, fault=)"
     ]
   law, node, fault = array((V,), dtype), array((), "i4"), array((), bool)
-  wanted = {"node": node, "residual": law, "accept": eta, "fault": fault}
+  wanted = {"node": node, "residual": law, "threshold": eta, "fault": fault}
   faults = (
     _fault(f"Decision.{name}", getattr(decision, name), form)
     for name, form in wanted.items()

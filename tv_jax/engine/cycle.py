@@ -29,7 +29,7 @@ from tv_jax.engine.state import (
 )
 from tv_jax.models import Cache, causal_pass, compact, mask
 from tv_jax.proposals import INVALID
-from tv_jax.verifiers import decide_checked, draw_bonus, toss
+from tv_jax.verifiers import Draft, decide_checked, toss
 
 # Maximum number of prompt tokens processed in one step. On a CPU four steps of
 # 64 tokens take little longer than one of 256, and a short prompt needs one.
@@ -227,7 +227,12 @@ def verify(
 
 def coins(state: State, nodes: int, dtype=jnp.float32) -> jax.Array:
   """Returns the uniforms [B, N] of the next cycle."""
-  return jax.vmap(lambda key: toss(key, nodes, dtype))(_keys(state)[:, 1])
+
+  def of_row(key):
+    own, _ = jax.random.split(key)  # the other one draws the bonus token
+    return toss(own, nodes, dtype)
+
+  return jax.vmap(of_row)(_keys(state)[:, 1])
 
 
 def _verify_row(config, choice, key, eta, tokens, q, p, fault) -> Verified:
@@ -241,20 +246,21 @@ def _verify_row(config, choice, key, eta, tokens, q, p, fault) -> Verified:
     # change last digits from program to program.
     tokens, q, p = jax.lax.optimization_barrier((tokens, q, p))
   q = drafting.to_all_nodes(config.tree, q)
-  draft = config.tree, config.proposal, tokens, q, p
-  offers = {rule: rule.offers(*draft) for rule in config.panel if rule.offers}
+  draft = Draft(config.tree, config.proposal, tokens, q, p)
+  offers = {rule: rule.offers(draft) for rule in config.panel if rule.offers}
 
   def decide(rule):
-    return decide_checked(rule, *draft, eta, offers.get(rule))
+    return decide_checked(rule, draft, eta, offers.get(rule))
 
   decision = jax.lax.switch(
     choice, [functools.partial(decide, rule) for rule in config.rules]
   )
-  stop = {rule.name: rule.stop_law(*draft, own) for rule, own in offers.items()}
+  stop = {rule.name: rule.stopping(draft, own) for rule, own in offers.items()}
   gained = jnp.asarray(config.tree.depth + 1, p.dtype)
+  _, bonus = jax.random.split(key)
   return Verified(
     node=decision.node,
-    token=draw_bonus(key, decision),
+    token=probs.draw(bonus, decision.residual),
     fault=fault | decision.fault,
     expected={name: law @ gained for name, law in stop.items()},
   )

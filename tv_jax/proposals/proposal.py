@@ -26,6 +26,7 @@ INVALID = -1
 NEVER = 1 << 30
 
 
+@jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Proposal:
   """One way to draw the children of a node.

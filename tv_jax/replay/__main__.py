@@ -6,7 +6,7 @@ from tv_jax import proposals, replay
 from tv_jax.io import cli, names, progress, tables
 from tv_jax.io.errors import UserError
 from tv_jax.replay import comparison
-from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit, resolve
+from tv_jax.verifiers import DEFAULT, VERIFIERS, resolve, unsupported_reason
 
 _VERIFIERS = flags.DEFINE_string(
   "verifiers",
@@ -24,7 +24,7 @@ _PROPOSALS = flags.DEFINE_string(
 _COINS = flags.DEFINE_integer(
   "coins",
   64,
-  "Number of runs on each cycle for a rule without a stop law.",
+  "Number of runs on each cycle for a rule without a stopping distribution.",
   lower_bound=1,
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of these runs.", lower_bound=0)
@@ -42,7 +42,7 @@ def main(paths) -> None:
   files = {path: replay.load(path, drawn) for path in paths}
   for path, cycles in files.items():
     misfits = {
-      name: misfit(rule, cycles.tree, cycles.proposal)
+      name: unsupported_reason(rule, cycles.tree, cycles.proposal)
       for name, rule in rules.items()
     }
     for reason in filter(None, misfits.values()):
@@ -60,7 +60,7 @@ def _replay(path, cycles, rules):
       lengths[name] = replay.expected_lengths(
         rule, cycles, coins=_COINS.value, seed=_SEED.value, progress=bar
       )
-      by[name] = "stop law" if rule.offers else f"{_COINS.value} runs"
+      by[name] = "stopping" if rule.offers else f"{_COINS.value} runs"
   print(comparison.describe(path, cycles))
   tables.show([comparison.table(cycles, lengths, by)])
   if line := comparison.check_line(cycles, lengths):

@@ -15,6 +15,7 @@ from tv_jax.io import disk
 from tv_jax.io.errors import UserError
 from tv_jax.proposals import INVALID, PROPOSALS, Proposal
 from tv_jax.tree import ROOT, Tree
+from tv_jax.verifiers import Draft
 
 _REQUIRED = ("parents", "proposal", "tokens", "q", "p")
 _SCALARS = {
@@ -61,12 +62,12 @@ class Cycles:
     """Returns C."""
     return len(self.tokens)
 
-  def draft(self, cycle: int) -> tuple:
+  def draft(self, cycle: int) -> Draft:
     """Returns a cycle's draft. Rows of leaves are arbitrary."""
     q, p = (
       drafting.to_all_nodes(self.tree, laws[cycle]) for laws in (self.q, self.p)
     )
-    return self.tree, self.proposal, self.tokens[cycle], q, p
+    return Draft(self.tree, self.proposal, self.tokens[cycle], q, p)
 
 
 def save(path, cycles: Cycles) -> None:

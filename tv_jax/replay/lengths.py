@@ -15,7 +15,7 @@ from tv_jax.engine import contract
 from tv_jax.io.errors import UserError
 from tv_jax.io.progress import Progress, silent
 from tv_jax.replay.cycles import Cycles
-from tv_jax.verifiers import Decide, Decision, Verifier
+from tv_jax.verifiers import Decide, Decision, Draft, Verifier
 
 # Maximum number of cycles, and of bytes of distributions, in one call.
 CHUNK, BYTES = 256, 1 << 28
@@ -47,7 +47,7 @@ def expected_lengths(
       something that is not a decision.
   """
   rule = verifiers.resolve(verifier)
-  if reason := verifiers.misfit(rule, cycles.tree, cycles.proposal):
+  if reason := verifiers.unsupported_reason(rule, cycles.tree, cycles.proposal):
     raise UserError(reason)
   _, M, V = cycles.q.shape
   contract.check(rule, cycles.proposal, cycles.tree, V, cycles.q.dtype)
@@ -76,13 +76,14 @@ def _lengths(rule, tree, proposal, coins, key, tokens, q, p):
     key, tokens, q, p = cycle
     # Leaves get arbitrary distributions, on which no length depends.
     q, p = (drafting.to_all_nodes(tree, laws) for laws in (q, p))
-    draft = tree, proposal, tokens, q, p
+    draft = Draft(tree, proposal, tokens, q, p)
     if rule.offers:
-      return rule.stop_law(*draft) @ gained
+      return rule.stopping(draft) @ gained
 
     def run(key):
-      eta = verifiers.toss(key, len(tree), q.dtype)
-      decision = verifiers.decide_checked(rule, *draft, eta)
+      coins, _ = jax.random.split(key)
+      eta = verifiers.toss(coins, len(tree), q.dtype)
+      decision = verifiers.decide_checked(rule, draft, eta)
       return gained[decision.node]
 
     return jnp.mean(jax.lax.map(run, jax.random.split(key, coins)))
@@ -103,14 +104,11 @@ def judge(
   """
   assert cycles.coins is not None
   for cycle in range(len(cycles)):
-    _, _, *draft = cycles.draft(cycle)
-    yield jax.device_get(
-      _judge(rule, cycles.tree, cycles.proposal, cycles.coins[cycle], *draft)
-    )
+    draft, eta = cycles.draft(cycle), cycles.coins[cycle]
+    yield jax.device_get(_judge(rule, draft, eta))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _judge(rule, tree, proposal, eta, *arrays):
-  draft = tree, proposal, *arrays
-  decision = verifiers.decide_checked(rule, *draft, eta)
-  return rule.stop_law(*draft) if rule.offers else None, decision
+@functools.partial(jax.jit, static_argnums=0)
+def _judge(rule, draft: Draft, eta):
+  decision = verifiers.decide_checked(rule, draft, eta)
+  return rule.stopping(draft) if rule.offers else None, decision

@@ -28,7 +28,7 @@ from tv_jax.runs.questions import Question, is_right
 from tv_jax.runs.records import Answer, Key, Method
 from tv_jax.runs.settings import Run, decoding
 from tv_jax.tree import Tree
-from tv_jax.verifiers import DOWN, NOT_OFFERED, UP, Decision, Verifier
+from tv_jax.verifiers import DOWN, NOT_OFFERED, Decision, Verifier
 
 
 def next_prompt(
@@ -245,7 +245,7 @@ def explorer_trees(
         "coins": _numbers(coins),
         "stop": {rule.name: _numbers(here[rule.name][0]) for rule in rules},
         "direction": {
-          rule.name: DOWN if rule.walk == DOWN else UP for rule in rules
+          rule.name: "down" if rule.walk == DOWN else "up" for rule in rules
         },
         "walks": {
           rule.name: offered(rule, tree, here[rule.name][1]) for rule in rules
@@ -279,14 +279,12 @@ def _chances(cycles: Cycles, cycle: int) -> dict[str, list[float | None]]:
 
 def offered(rule: Verifier, tree: Tree, decision: Decision) -> dict:
   """Returns the nodes that a rule offered, in order, and their thresholds."""
-  order = np.arange(len(tree))
-  if rule.walk != DOWN:
-    order = tree.postorder if isinstance(rule.walk, str) else rule.walk(tree)
-  accept = decision.accept
-  nodes = [int(v) for v in order if accept[v] != NOT_OFFERED]
+  assert rule.walk
+  order, threshold = rule.walk.order(tree), decision.threshold
+  nodes = [int(v) for v in order if threshold[v] != NOT_OFFERED]
   return {
     "node": int(decision.node),
-    "steps": [*map(list, zip(nodes, _numbers(accept[nodes]), strict=True))],
+    "steps": [*map(list, zip(nodes, _numbers(threshold[nodes]), strict=True))],
   }
 
 

@@ -175,15 +175,19 @@ class Run:
     """The verifiers that are defined for each tree and proposal."""
     return {
       place: tuple(
-        name for name in self.verifiers if not self.misfit(name, *place)
+        name
+        for name in self.verifiers
+        if not self.unsupported_reason(name, *place)
       )
       for place in itertools.product(self.trees, self.proposals)
     }
 
-  def misfit(self, rule: str, tree: str, proposal: str) -> str | None:
+  def unsupported_reason(
+    self, rule: str, tree: str, proposal: str
+  ) -> str | None:
     """Returns why a rule is not defined for a tree and proposal, or None."""
     named = self.named
-    return verifiers.misfit(
+    return verifiers.unsupported_reason(
       named.rules[rule], named.trees[tree], named.proposals[proposal]
     )
 
@@ -249,15 +253,15 @@ def _check(settings: Run) -> None:
   baseline, (first, *_) = settings.baseline, settings.rules
   if not settings.named.rules[baseline].offers:
     raise UserError(
-      f"baseline={baseline!r} has no stop law to compare with: give a"
-      " Verifier(offers=..)"
+      f"baseline={baseline!r} has no stopping distribution to compare"
+      " with: give a Verifier(offers=..)"
     )
   for name in settings.verifiers:
     if not any(name in rules for rules in settings.rules.values()):
-      reason = settings.misfit(name, *first)
+      reason = settings.unsupported_reason(name, *first)
       raise UserError(f"verifiers: {name!r} would never run: {reason}")
   for place in settings.rules:
-    if reason := settings.misfit(baseline, *place):
+    if reason := settings.unsupported_reason(baseline, *place):
       raise UserError(f"baseline: {reason}")
 
 

@@ -32,7 +32,7 @@ from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 from tv_jax.tune import choosing
 from tv_jax.tune.results import TreeResult, Tuned
-from tv_jax.verifiers import Verifier
+from tv_jax.verifiers import Draft, Verifier
 
 SIZES = (8, 16, 32, 64)
 TREES = ("chain:5", "kary:2x5", "eagle")
@@ -99,7 +99,7 @@ def tune(
   }
   if not rule.offers:
     raise UserError(
-      f"verifier {rule.name!r} has no stop law to tune by: give a"
+      f"verifier {rule.name!r} has no stopping distribution to tune by: give a"
       " Verifier(offers=..)"
     )
   named = {name: tree_lib.resolve(name) for name in trees}
@@ -237,9 +237,7 @@ class Reach:
 def _stopping(rule, tree, proposal, tokens, q, p):
   """Returns the stopping distributions [B, N] of drafted trees."""
   q = drafting.to_all_nodes(tree, q)
-  return jax.vmap(functools.partial(rule.stop_law, tree, proposal))(
-    tokens, q, p
-  )
+  return jax.vmap(rule.stopping)(Draft(tree, proposal, tokens, q, p))
 
 
 def reach_of(tree: Tree, stop: np.ndarray) -> np.ndarray:

@@ -7,27 +7,39 @@ and replayed. A new rule is one file and one line in `VERIFIERS`.
 In reading order:
 
 - reference.py: the paper's algorithms as they are printed.
-- decision.py, verifier.py: what a rule returns, and what a rule is.
+- base.py: a draft, a rule, and what a rule returns.
+- walk.py: from offers to a decision and to a stopping distribution.
 - residual.py: one step at one node.
 - family.py, levels.py: the steps of all nodes of a tree.
-- offers.py: the walk over the nodes, and the stop law.
 - traversal.py, token_level.py, block.py: the rules.
 - verdict.py: coins and bonus tokens; `verify` for other engines.
+- checking.py: checks of drafts that come from outside.
 """
 
-from tv_jax.verifiers.decision import NOT_OFFERED, Decision, settle
-from tv_jax.verifiers.offers import DOWN, UP, Offers
+from tv_jax.verifiers.base import (
+  NOT_OFFERED,
+  Decide,
+  Decision,
+  Draft,
+  Offers,
+  Verifier,
+  chains_only,
+)
+from tv_jax.verifiers.checking import check_drafts
 from tv_jax.verifiers.residual import positive
-from tv_jax.verifiers.verifier import Decide, Verifier, chains_only
+from tv_jax.verifiers.walk import DOWN, UP, in_order, settle
 
 # The table imports rules, and rules may import the names above from here.
 # isort: split
-from tv_jax.verifiers.table import DEFAULT, VERIFIERS, misfit, resolve
+from tv_jax.verifiers.table import (
+  DEFAULT,
+  VERIFIERS,
+  resolve,
+  unsupported_reason,
+)
 from tv_jax.verifiers.verdict import (
   Verdict,
-  check_drafts,
   decide_checked,
-  draw_bonus,
   toss,
   verify,
 )
@@ -40,17 +52,18 @@ __all__ = [
   "VERIFIERS",
   "Decide",
   "Decision",
+  "Draft",
   "Offers",
   "Verdict",
   "Verifier",
   "chains_only",
   "check_drafts",
   "decide_checked",
-  "draw_bonus",
-  "misfit",
+  "in_order",
   "positive",
   "resolve",
   "settle",
   "toss",
+  "unsupported_reason",
   "verify",
 ]

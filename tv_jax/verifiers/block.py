@@ -21,18 +21,18 @@ import numpy as np
 from tv_jax.io.errors import UserError
 from tv_jax.proposals import INVALID
 from tv_jax.tree import ROOT
-from tv_jax.verifiers.offers import Offers
-from tv_jax.verifiers.verifier import Verifier, chains_only
+from tv_jax.verifiers.base import Draft, Offers, Verifier, chains_only
+from tv_jax.verifiers.walk import UP
 
 
-def offers(tree, proposal, tokens, q, p) -> Offers:
+def offers(draft: Draft) -> Offers:
   """Computes the offers on a chain."""
-  if reason := chains_only(tree):
+  if reason := chains_only(draft.tree):
     raise UserError(f"block verification {reason}")
-  drawn, token, q = drawn_from(proposal, tokens, q)
+  drawn, token, q = drawn_from(draft.proposal, draft.tokens, draft.q)
   place = np.arange(len(token), dtype=np.int32), token
   drawn = drawn.at[1:].set(drawn[1:] & ~(q[place] <= 0))
-  return of_chain(drawn, token, q, p)
+  return of_chain(drawn, token, q, draft.p)
 
 
 def drawn_from(proposal, tokens, q):
@@ -95,4 +95,6 @@ def _positive(x):
   return jnp.where(x <= 0, 0, x)  # `maximum` may lose a NaN
 
 
-RULE = Verifier(name="block", offers=offers, by_path=True, refuses=chains_only)
+RULE = Verifier(
+  name="block", offers=offers, walk=UP, by_path=True, refuses=chains_only
+)

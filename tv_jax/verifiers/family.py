@@ -12,18 +12,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax.proposals import INVALID, Proposal
-from tv_jax.tree import NO_CHILD, Tree
+from tv_jax.proposals import INVALID
+from tv_jax.tree import NO_CHILD
 from tv_jax.verifiers import residual
+from tv_jax.verifiers.base import Draft
 from tv_jax.verifiers.residual import Law, Residual, Siblings
 
 # First column of `Residual.at`.
 AT = 4
 
 
-def gather(tree: Tree, proposal: Proposal, tokens, q, p) -> Siblings:
+def gather(draft: Draft) -> Siblings:
   """Gathers the children of all nodes: `Siblings` with a leading axis [N]."""
-  children, N = tree.children, len(tokens)
+  tree, proposal, tokens, q, p = draft
+  children, N = tree.children, len(tree)
   drawn = jnp.where(children == NO_CHILD, INVALID, tokens[children])
   at = np.arange(N, dtype=np.int32)[:, None], jnp.maximum(drawn, 0)
   # The total probability of q outside the children's tokens. It costs a pass
@@ -43,17 +45,19 @@ def law_of(siblings: Siblings, node, rank) -> Law:
   return jax.tree.map(lambda x: x[node, rank], siblings.laws)
 
 
-def residual_at(tree, siblings: Siblings, g, q, p, spared, node) -> jax.Array:
+def residual_at(draft: Draft, siblings: Siblings, g, spared, node) -> jax.Array:
   """Returns a node's residual [V] after all its rejections, up to a factor.
 
   `spared(node)` says whether the rows g [N, 4 + K] are from before the node's
   last rejection.
   """
-  count = jnp.asarray(tree.num_children)
+  count = jnp.asarray(draft.tree.num_children)
   law = law_of(siblings, node, jnp.maximum(count[node] - 1, 0))
   law = law._replace(exists=law.exists & spared(node))
   last = residual.shift(unpack(g[node]), law)
-  return residual.write_out(last, siblings.tokens[node], p[node], q[node])
+  return residual.write_out(
+    last, siblings.tokens[node], draft.p[node], draft.q[node]
+  )
 
 
 def begin(siblings: Siblings, nodes, chance) -> jax.Array:

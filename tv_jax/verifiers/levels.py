@@ -26,11 +26,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax.proposals import Proposal
 from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers import family, residual
+from tv_jax.verifiers.base import Draft, Offers
 from tv_jax.verifiers.family import rows
-from tv_jax.verifiers.offers import Offers
 
 # Beyond this number of children, XLA is kept from fusing successive rejections.
 # A fused rejection would compute all earlier ones again, and compiling it would
@@ -38,18 +37,18 @@ from tv_jax.verifiers.offers import Offers
 _WIDE = 8
 
 
-def traversal_offers(tree: Tree, proposal: Proposal, tokens, q, p) -> Offers:
+def traversal_offers(draft: Draft) -> Offers:
   """Computes the offers of the traversal: nodes inherit mass from their parent.
 
   A node starts with its entry probability times p. It is offered after its
   children, with the mass that their rejections leave.
   """
-  residuals = _Residuals(tree, proposal, tokens, q, p)
+  tree, residuals = draft.tree, _Residuals(draft)
   # The mass after the root's last rejection is not needed.
   start, passes = _start(tree), tree.num_children - (tree.depth == 0)
   heads, entries = [], []
   for step in range(start.max() + 1):
-    head, entry = np.array([ROOT]), jnp.ones(1, p.dtype)
+    head, entry = np.array([ROOT]), jnp.ones(1, draft.p.dtype)
     if step:
       head = np.flatnonzero((start == step) & (tree.rank > 0))
       entry = residuals.enter(head)
@@ -71,14 +70,14 @@ def traversal_offers(tree: Tree, proposal: Proposal, tokens, q, p) -> Offers:
   )
 
 
-def token_level_offers(tree: Tree, proposal: Proposal, tokens, q, p) -> Offers:
+def token_level_offers(draft: Draft) -> Offers:
   """Computes the offers of token-level verification: every node starts with p.
 
   A node is offered with its entry probability.
   """
-  N, nodes = len(tree), np.arange(len(tree))
-  residuals = _Residuals(tree, proposal, tokens, q, p)
-  residuals.begin(nodes, jnp.broadcast_to(jnp.ones((), p.dtype), N))
+  tree, N = draft.tree, len(draft.tree)
+  nodes, residuals = np.arange(N), _Residuals(draft)
+  residuals.begin(nodes, jnp.broadcast_to(jnp.ones((), draft.p.dtype), N))
   heads, entries = [], []
   for step in range(tree.max_children):
     head = np.flatnonzero((tree.rank == step) & (tree.depth > 0))
@@ -100,13 +99,13 @@ class _Residuals:
   A node is first begun, then enters and rejects its children in draw order.
   """
 
-  def __init__(self, tree: Tree, proposal: Proposal, tokens, q, p):
-    self.tree, self.q, self.p = tree, q, p
-    self.siblings = family.gather(tree, proposal, tokens, q, p)
+  def __init__(self, draft: Draft):
+    self.draft, self.tree = draft, draft.tree
+    self.siblings = family.gather(draft)
     # [n, 4 + K] each batch of residuals, in the order of computation
     self.batches: list[jax.Array] = []
     # [N, 2] batch and row of each node's latest residual
-    self.last = np.zeros((len(tree), 2), np.int32)
+    self.last = np.zeros((len(self.tree), 2), np.int32)
 
   def begin(self, nodes, chance) -> None:
     """Starts nodes that are entered with `chance` [n]."""
@@ -147,7 +146,12 @@ class _Residuals:
       return family.pack(residual.reject(family.unpack(g), law, fresh, off))
 
     laws = family.law_of(self.siblings, nodes, rank[nodes])
-    arrays = self.siblings.fresh, self.siblings.tokens, self.q, self.p
+    arrays = (
+      self.siblings.fresh,
+      self.siblings.tokens,
+      self.draft.q,
+      self.draft.p,
+    )
     after = jax.vmap(reject)(
       self.latest(nodes), laws, *(rows(array, nodes) for array in arrays)
     )
@@ -165,7 +169,7 @@ class _Residuals:
   def after(self, g, spared):
     """Returns `Offers.residual`; see `family.residual_at`."""
     return functools.partial(
-      family.residual_at, self.tree, self.siblings, g, self.q, self.p, spared
+      family.residual_at, self.draft, self.siblings, g, spared
     )
 
   def _add(self, nodes, g) -> None:

@@ -8,7 +8,7 @@ to draw are the proposals `without_replacement` and `with_replacement`.
 
 Both are loops over the array-encoded tree, which end once the accepted node is
 known. They return decisions only. token_level.py and traversal.py make the same
-decisions with the same coins, and also have a stop law.
+decisions with the same coins, and also have a stopping distribution.
 
 Axes: N nodes, K children of a node, V vocabulary.
 """
@@ -22,9 +22,9 @@ import numpy as np
 from tv_jax.proposals import INVALID
 from tv_jax.tree import NO_CHILD, ROOT
 from tv_jax.verifiers import family
-from tv_jax.verifiers.decision import NOT_OFFERED, Decision, settle
+from tv_jax.verifiers.base import NOT_OFFERED, Decision, Draft, Verifier
 from tv_jax.verifiers.residual import Siblings, positive
-from tv_jax.verifiers.verifier import Verifier
+from tv_jax.verifiers.walk import settle
 
 
 class _Descent(NamedTuple):
@@ -33,12 +33,13 @@ class _Descent(NamedTuple):
   node: jax.Array  # []
   rank: jax.Array  # [] rank of the next child to offer
   M_b: jax.Array  # [V] the target's residual distribution after the node
-  accept: jax.Array  # [N]
+  threshold: jax.Array  # [N]
 
 
-def token_level(tree, proposal, tokens, q, p, eta) -> Decision:
+def token_level(draft: Draft, eta: jax.Array) -> Decision:
   """Makes a decision by Algorithm 2, from the root down."""
-  siblings = family.gather(tree, proposal, tokens, q, p)
+  tree, _, tokens, q, p = draft
+  siblings = family.gather(draft)
   children = jnp.asarray(tree.children)
   K = children.shape[1]
 
@@ -47,7 +48,7 @@ def token_level(tree, proposal, tokens, q, p, eta) -> Decision:
     return (state.rank < K) & (child != NO_CHILD)
 
   def offer(state: _Descent) -> _Descent:
-    node, rank, M_b, accept = state
+    node, rank, M_b, threshold = state
     child = children[node, rank]
     M_s = _drawn_from(siblings, q, node, rank)
     exists = siblings.laws.exists[node, rank]
@@ -60,13 +61,13 @@ def token_level(tree, proposal, tokens, q, p, eta) -> Decision:
       node=jnp.where(accepted, child, node),
       rank=jnp.where(accepted, 0, rank + 1),
       M_b=jnp.where(accepted, p[child], M_b),
-      accept=accept.at[child].set(_compared(rate)),
+      threshold=threshold.at[child].set(_compared(rate)),
     )
 
-  root, accept = jnp.int32(ROOT), jnp.full(len(tokens), NOT_OFFERED, p.dtype)
-  start = _Descent(root, jnp.int32(0), p[ROOT], accept)
-  node, _, M_b, accept = jax.lax.while_loop(has_child, offer, start)
-  return _settle(node, M_b, p, accept)
+  root, threshold = jnp.int32(ROOT), jnp.full(len(tokens), NOT_OFFERED, p.dtype)
+  start = _Descent(root, jnp.int32(0), p[ROOT], threshold)
+  node, _, M_b, threshold = jax.lax.while_loop(has_child, offer, start)
+  return _settle(node, M_b, p, threshold)
 
 
 class _Traversal(NamedTuple):
@@ -76,12 +77,13 @@ class _Traversal(NamedTuple):
   accepted: jax.Array  # [] bool: whether the last deleted node was accepted
   p_alpha: jax.Array  # [N] acceptance rates
   M_b: jax.Array  # [N, V] the target's residual distributions after the nodes
-  accept: jax.Array  # [N]
+  threshold: jax.Array  # [N]
 
 
-def traversal(tree, proposal, tokens, q, p, eta) -> Decision:
+def traversal(draft: Draft, eta: jax.Array) -> Decision:
   """Makes a decision by Algorithm 3."""
-  siblings = family.gather(tree, proposal, tokens, q, p)
+  tree, _, tokens, q, p = draft
+  siblings = family.gather(draft)
   parent, rank = jnp.asarray(tree.parent), jnp.asarray(tree.rank)
   below = jnp.asarray(tree.ancestors).T & ~np.eye(len(tokens), dtype=bool)
   # The first leaf of the remaining tree is the next node in post-order.
@@ -103,7 +105,7 @@ def traversal(tree, proposal, tokens, q, p, eta) -> Decision:
     return ~state.accepted & (order[state.deleted] != ROOT)
 
   def offer(state: _Traversal) -> _Traversal:
-    deleted, _, p_alpha, M_b, accept = state
+    deleted, _, p_alpha, M_b, threshold = state
     leaf = order[deleted]
     node, rate = parent[leaf], p_alpha[leaf]
     # Equations (e1) and (e3), for the rejection of the leaf.
@@ -121,16 +123,16 @@ def traversal(tree, proposal, tokens, q, p, eta) -> Decision:
       accepted=eta[leaf] < rate,
       p_alpha=update(below[node], p_alpha, M_b),
       M_b=M_b,
-      accept=accept.at[leaf].set(_compared(rate)),
+      threshold=threshold.at[leaf].set(_compared(rate)),
     )
 
   p_alpha = jnp.ones(len(tokens), p.dtype)
   p_ini = update(below[ROOT], p_alpha, p)
-  accept = jnp.full(len(tokens), NOT_OFFERED, p.dtype)
-  start = _Traversal(jnp.int32(0), jnp.bool(False), p_ini, p, accept)
+  threshold = jnp.full(len(tokens), NOT_OFFERED, p.dtype)
+  start = _Traversal(jnp.int32(0), jnp.bool(False), p_ini, p, threshold)
   end = jax.lax.while_loop(goes_on, offer, start)
   node = order[jnp.where(end.accepted, end.deleted - 1, end.deleted)]
-  return _settle(node, end.M_b[node], p, end.accept)
+  return _settle(node, end.M_b[node], p, end.threshold)
 
 
 def _drawn_from(siblings: Siblings, q, node, rank) -> jax.Array:
@@ -147,13 +149,13 @@ def _rate(M_b, M_s, exists) -> jax.Array:
 
 
 def _compared(rate) -> jax.Array:
-  """Returns `Decision.accept` of a node; a rate of 0 counts as not offered."""
+  """Returns a node's threshold; a rate of 0 counts as not offered."""
   return jnp.where(rate <= 0, NOT_OFFERED, rate)
 
 
-def _settle(node, M_b, p, accept) -> Decision:
-  fault = jnp.any(jnp.isnan(accept))
-  return settle(node=node, weights=M_b, p=p, accept=accept, fault=fault)
+def _settle(node, M_b, p, threshold) -> Decision:
+  fault = jnp.any(jnp.isnan(threshold))
+  return settle(node=node, weights=M_b, p=p, threshold=threshold, fault=fault)
 
 
 TOKEN_LEVEL = Verifier(name="token_level_reference", decision=token_level)

@@ -6,7 +6,7 @@ from tv_jax.io import names
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 from tv_jax.verifiers import block, reference, token_level, traversal
-from tv_jax.verifiers.verifier import Decide, Verifier
+from tv_jax.verifiers.base import Decide, Verifier
 
 VERIFIERS = {
   rule.name: rule
@@ -30,9 +30,11 @@ def resolve(verifier: Verifier | Decide | str) -> Verifier:
   )
 
 
-def misfit(rule: Verifier, tree: Tree, proposal: Proposal) -> str | None:
+def unsupported_reason(
+  rule: Verifier, tree: Tree, proposal: Proposal
+) -> str | None:
   """Returns why a rule is not defined for a tree and proposal, else None."""
-  if reason := rule.refuses(tree):
+  if rule.refuses and (reason := rule.refuses(tree)):
     return f"verifier {rule.name!r} {reason}"
   if rule.proposals and proposal.name not in rule.proposals:
     return (

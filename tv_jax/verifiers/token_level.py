@@ -7,12 +7,18 @@ child is offered with its entry probability, and each rejected child changes g.
 """
 
 from tv_jax.verifiers import levels
-from tv_jax.verifiers.offers import DOWN
-from tv_jax.verifiers.verifier import Verifier
+from tv_jax.verifiers.base import Draft, Offers, Verifier
+from tv_jax.verifiers.walk import DOWN
+
+
+def offers(draft: Draft) -> Offers:
+  """Computes the offers of all nodes."""
+  return levels.token_level_offers(draft)
+
 
 RULE = Verifier(
   name="token_level",
-  offers=levels.token_level_offers,
+  offers=offers,
   walk=DOWN,
   by_path=True,
 )

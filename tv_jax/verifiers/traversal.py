@@ -9,6 +9,9 @@ node in post-order with eta < mass is accepted.
 """
 
 from tv_jax.verifiers import levels
-from tv_jax.verifiers.verifier import Verifier
+from tv_jax.verifiers.base import Verifier
+from tv_jax.verifiers.walk import UP
 
-RULE = Verifier(name="traversal", offers=levels.traversal_offers, by_path=True)
+RULE = Verifier(
+  name="traversal", offers=levels.traversal_offers, walk=UP, by_path=True
+)

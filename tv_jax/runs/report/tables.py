@@ -163,8 +163,8 @@ def paired(cells: Cells, fixed: Method, baseline: str) -> Table:
     if cell.cycles and cell.expected is None
   )
   notes = tuple(
-    f"{rule} has no stop law, and so no expected lengths. To have them, give a"
-    " Verifier(offers=..) and name that (docs/new-verifier.md,"
+    f"{rule} has no stopping distribution, and so no expected lengths. To have"
+    " them, give a Verifier(offers=..) and name that (docs/new-verifier.md,"
     " section 5)."
     for rule in silent
   )
