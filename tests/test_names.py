@@ -53,7 +53,9 @@ mine = Proposal(
 wide = tree.kary(2, 2)
 number = 5
 """
-HELPER = "def same(x):\n  return x\n"
+HELPER = (
+  "def same(x):\n  return x\n\n\ndef bare(scale, draft, eta):\n  return scale\n"
+)
 
 
 @pytest.fixture
@@ -184,7 +186,7 @@ class TestSources:
   def test_a_changed_source_changes_the_hash(self, folder, file, text):
     """Also where the functions are the helper's alone."""
     with (folder / "my_module.py").open("a") as source:
-      source.write("bound = functools.partial(my_helper.same, 4)\n")
+      source.write("bound = functools.partial(my_helper.bare, 4)\n")
     rule = verifiers.resolve(text)
     before = names.source_hash(rule, rule.name)
     assert before == names.source_hash(rule, rule.name)
@@ -196,4 +198,4 @@ class TestSources:
     for name, thing in {**VERIFIERS, **PROPOSALS}.items():
       assert names.source_hash(thing, name) == ""
     # The trace has this file's function, but no frame of pytest or jax.
-    assert names.source_hash(Verifier(decision=lambda: pytest))
+    assert names.source_hash(Verifier(decision=lambda draft, eta: pytest))
