@@ -106,7 +106,7 @@ def tune(
   compared = {
     name: tree
     for name, tree in named.items()
-    if isinstance(tree, Tree) and not rule.refuses(tree)
+    if not (rule.refuses and rule.refuses(tree))
   }
   wide = _wide(rule, nodes, depth, sizes[-1], [*compared.values()])
   for tree in compared.values():
@@ -189,7 +189,7 @@ def _wide(
     # Far larger trees are only timed: they would make the wide tree slow.
     [tree for tree in compared if len(tree) <= 2 * _LEAST],
   )
-  if rule.refuses(wide):
+  if rule.refuses and rule.refuses(wide):
     wide = tree_lib.chain(wide.max_depth)
   most = int((wide.depth <= depth).sum()) - 1
   if nodes > most:
