@@ -23,9 +23,7 @@ V = 3
 SMALL = tree_lib.from_parents([-1, 0, 0, 1])
 LARGE = tree_lib.from_parents([-1, 0, 0, 0, 1, 1, 2])
 RULES = [
-  name
-  for name, rule in VERIFIERS.items()
-  if rule.by_path and not rule.refuses
+  name for name, rule in VERIFIERS.items() if rule.by_path and not rule.refuses
 ]
 TINY = checkpoints.tiny(num_hidden_layers=1)
 PROMPTS = [[5], [1, 2, 3], [4, 5, 6, 7, 8], [9, 3], [7, 7, 1], [30, 12]]
