@@ -115,7 +115,7 @@ def load_peer(pair: Pair, tokens: int) -> Peer:
     models.save(f"{folder}/target", pair.target)
     draft = pair.draft
     assert draft
-    if draft.kind != "independent":
+    if pair.kind != "independent":
       return Peer(f"{folder}/target", None, tokens)
     if draft.config.shares_embedding:
       params = {

@@ -29,7 +29,7 @@ def test_the_one_tokenizer_names_the_end(bundled):
 @pytest.mark.parametrize("kind", ["dspark", "eagle3"])
 def test_a_draft_that_reads_layers_agrees_with_its_target(kind):
   pair = tv_jax.load("bundled/target", f"bundled/{kind}")
-  assert pair.draft.kind == kind
+  assert pair.kind == kind
   questions = questions_lib.load_questions("minibench")
   prompts = [q.turns[0] for q in questions_lib.limit(questions, per_task=1)]
   options = {"template": "chat", "tree": "chain:4", "max_new_tokens": 32}

@@ -139,7 +139,7 @@ def test_levels_are_those_of_the_drafter_at_each_root(kind, monkeypatch):
   roots = jnp.array([[5, 3, 6, 4]], jnp.int32)
   levels = [*passes.levels(draft.module, params, tokens, read, roots, D)]
   assert len(levels) == D
-  drafter = drafting.KINDS[pair.draft.kind](draft.module)
+  drafter = drafting.KINDS[pair.kind].drafter(draft.module)
   for w, t in enumerate(roots[0].tolist()):
     cache = drafter.prefill(
       params,

@@ -178,14 +178,16 @@ def programs():
 BEFORE = {
   "models.md": """
 import jax.numpy as jnp
-from tv_jax import models
+from tv_jax import drafting, models
 from tv_jax.io import reading
 from tv_jax.models import mask as masks
-load, names = models.load, ("target", "draft", "eagle")
-paths = dict(zip(("path/or/owner/name", "another", "an/eagle-head"), names))
-def bundled(path, dtype=None, revision=None, **options):
-  return load(reading.BUNDLED / paths[path], **options)
-models.load = bundled
+names = {"path/or/owner/name": "target", "another": "draft"}
+names["an/eagle-head"] = "eagle"
+load, load_draft = models.load, drafting.load
+models.load = lambda path, **_: load(reading.BUNDLED / names[path])
+drafting.load = lambda path, target: load_draft(
+  reading.BUNDLED / names[path], target
+)
 tokens = jnp.ones((4, 3), int)
 positions = jnp.broadcast_to(jnp.arange(3), (4, 3))
 mask = masks.causal(jnp.zeros(4, int), 3, 2048)

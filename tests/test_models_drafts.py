@@ -122,7 +122,7 @@ def layer_of_llama(config, w, x):
 def test_an_eagle_head_is_its_definition(case, tmp_path):
   """A text, levels drafted behind it, and then the target's true features."""
   _, target, tensors = publish(tmp_path, case)
-  head = models.load(tmp_path, target=target)
+  head = drafting.load(tmp_path, target)
   config, theirs = head.config, target.params
   w = {name: np.asarray(x, np.float64) for name, x in tensors.items()}
   embedding = np.asarray(theirs["embedding"], np.float64)
@@ -156,7 +156,7 @@ def test_an_eagle_head_is_its_definition(case, tmp_path):
 @pytest.mark.parametrize("layout", files.CONFIGS)
 def test_an_eagle3_head_gives_what_the_published_code_gave(layout, tmp_path):
   _, target, tensors = publish(tmp_path, layout)
-  head = models.load(tmp_path, target=target)
+  head = drafting.load(tmp_path, target)
   assert head.config.target_layers == files.LAYERS[layout]
   _, tokens, features = files.given(layout)
   run, T, cache = runner(head), files.PAIRS, head.init_cache(1, 16)
@@ -188,13 +188,13 @@ def test_an_eagle3_head_gives_what_the_published_code_gave(layout, tmp_path):
 )
 def test_what_we_save_is_what_was_published(case, left, tmp_path):
   _, target, tensors = publish(tmp_path / "theirs", case)
-  draft = models.load(tmp_path / "theirs", target=target)
+  draft = drafting.load(tmp_path / "theirs", target)
   models.save(tmp_path / "ours", draft)
   written = load_file(tmp_path / "ours" / "model.safetensors")
   assert {*tensors} - {*written} == left
   for name, tensor in written.items():
     np.testing.assert_array_equal(tensor, tensors[name])
-  again = models.load(tmp_path / "ours", target=target)
+  again = drafting.load(tmp_path / "ours", target)
   assert again.module == draft.module
   jax.tree.map(np.testing.assert_array_equal, again.params, draft.params)
 
@@ -209,7 +209,7 @@ def test_an_embedding_of_its_own_or_the_targets(layout, tmp_path):
   shared = []
   for change in (None, swap):
     files.publish(tmp_path, layout, change=change)
-    head = models.load(tmp_path, target=target)
+    head = drafting.load(tmp_path, target)
     shared.append(head.params["embedding"] is target.params["embedding"])
   assert shared == [layout == "safeailab", layout == "deepspec"]
 
@@ -223,7 +223,7 @@ def test_a_vocabulary_that_is_the_targets_own(tmp_path):
 
   files.publish(tmp_path, "safeailab", change=widen, draft_vocab_size=files.V)
   target = files.target("safeailab")
-  head = models.load(tmp_path, target=target)
+  head = drafting.load(tmp_path, target)
   assert head.config.draft_vocab_size is None
   assert "place" not in head.params
 
@@ -233,7 +233,7 @@ def test_a_vocabulary_that_is_the_targets_own(tmp_path):
 
 def refuse(directory, target, *words):
   with bad.refused(*words):
-    models.load(directory, target=target)
+    drafting.load(directory, target)
 
 
 QWEN3 = configs.to_dict(checkpoints.tiny(model_type="qwen3"))
@@ -299,11 +299,11 @@ def test_few_tokens_that_are_not_named(tmp_path):
 
 def test_a_draft_that_does_not_fit_beside_its_target(tmp_path, monkeypatch):
   _, target, _ = publish(tmp_path, "dspark")
-  draft = models.load(tmp_path, target=target)
+  draft = drafting.load(tmp_path, target)
   leaves = [y for x, y in draft.params.items() if x not in decoder.OF_TARGET]
   needed = sum(x.nbytes for x in jax.tree.leaves((leaves, target.params)))
   monkeypatch.setattr(machine, "memory", lambda: needed)
-  models.load(tmp_path, target=target)
+  drafting.load(tmp_path, target)
   monkeypatch.setattr(machine, "memory", lambda: needed - 1)
   refuse(tmp_path, target, "and its target take", "choose dtype=")
 
@@ -343,7 +343,7 @@ def test_what_is_split(saved, kind, split):
 @pytest.mark.parametrize("kind", drafting.KINDS)
 def test_a_draft_says_what_it_is(saved, kind):
   pair = tv_jax.load(saved / "target", saved / kind)
-  assert pair.draft.kind == kind
+  assert pair.kind == kind
   assert f"({kind})" in str(pair)
 
 

@@ -17,7 +17,7 @@ from configs import (
   vicuna_eagle,
 )
 from tests import checkpoints, published, quick
-from tv_jax import models, runs
+from tv_jax import drafting, models, runs
 from tv_jax.models import tokenizers as tokenizers_lib
 from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.runs import questions as questions_lib
@@ -167,7 +167,7 @@ def test_the_pairs_are_what_their_files_say(files):
   assert pairs["llama2"].ends == (2,)
   assert pairs["llama2"].tokenizer("a").input_ids[0] == 1
   target, head = files["vicuna"]
-  assert models.load(head, target=models.load(target)).module.bias
+  assert drafting.load(head, models.load(target)).module.bias
 
 
 def test_a_legacy_tokenizer_reads_as_its_own_library_does(files):

@@ -101,7 +101,7 @@ def test_the_run_in_little(tmp_path, monkeypatch):
 def test_the_bundled_drafts_draft_for_it(draft, kind):
   target = os.environ["SMOLLM2_GGUF"]
   pair = tv_jax.load(target, f"bundled/{draft}")
-  assert pair.draft.kind == kind
+  assert pair.kind == kind
   asked = ["Why is the sky blue?", "Write a story about a fox.", "What is 2+2?"]
   options = {"temperature": 0, "template": "chat", "max_new_tokens": 32}
   plain = tv_jax.generate(pair, asked, verifier=None, **options)

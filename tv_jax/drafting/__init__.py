@@ -2,15 +2,26 @@
 
 from tv_jax.drafting.drafter import Committed, Drafter
 from tv_jax.drafting.growers import Drafted, Growing, grow, to_all_nodes
-from tv_jax.drafting.kinds import KINDS, Independent
+from tv_jax.drafting.kinds import (
+  KINDS,
+  DraftKind,
+  Independent,
+  kind_of,
+  load,
+  recognise,
+)
 
 __all__ = [
   "KINDS",
   "Committed",
+  "DraftKind",
   "Drafted",
   "Drafter",
   "Growing",
   "Independent",
   "grow",
+  "kind_of",
+  "load",
+  "recognise",
   "to_all_nodes",
 ]

@@ -1,4 +1,4 @@
-"""Drafters with one pass per level, and the table of all kinds.
+"""Drafters with one pass per level, and the kinds of drafts.
 
 drafter.py describes the functions and the axes.
 """
@@ -7,13 +7,32 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
+from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from tv_jax.drafting.drafter import Committed, Drafter, take_at
 from tv_jax.drafting.in_one_pass import InOnePass
-from tv_jax.models import Cache, causal_pass, compact
+from tv_jax.io.errors import UserError
+from tv_jax.io.reading import listed
+from tv_jax.models import (
+  Cache,
+  Checkpoint,
+  Model,
+  causal_pass,
+  compact,
+  decoder,
+  dspark,
+  eagle,
+  eagle3,
+  layout,
+  loading,
+)
+from tv_jax.models.layout import Layout
 from tv_jax.tree import Tree
 
 
@@ -91,13 +110,112 @@ class OnFeatures(Drafter):
     )
 
 
-# The drafter of each kind of draft.
-KINDS: dict[str, type[Drafter]] = {
-  "independent": Independent,
-  "eagle": OnFeatures,
-  "eagle3": OnFeatures,
-  "dspark": InOnePass,
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DraftKind:
+  """A kind of draft.
+
+  Attributes:
+    title: Name in messages.
+    layouts: Names of the tensors in published checkpoints, by which a
+      checkpoint is recognised.
+    module: The Linen module.
+    from_checkpoint: Makes the module of a checkpoint, given the target, and the
+      dtype and mesh of a draft that does not have its target's.
+    drafter: The draft's functions in a cycle.
+  """
+
+  title: str
+  layouts: tuple[Layout, ...]
+  module: type
+  from_checkpoint: Callable[..., Any]
+  drafter: type[Drafter]
+
+
+KINDS = {
+  "independent": DraftKind(
+    title="a language model",
+    layouts=(layout.MODEL,),
+    module=decoder.Decoder,
+    from_checkpoint=loading.decoder_of,
+    drafter=Independent,
+  ),
+  "eagle": DraftKind(
+    title="an EAGLE-1 head",
+    layouts=(layout.EAGLE,),
+    module=eagle.Eagle,
+    from_checkpoint=eagle.from_checkpoint,
+    drafter=OnFeatures,
+  ),
+  "eagle3": DraftKind(
+    title="an EAGLE-3 head",
+    layouts=(layout.DEEPSPEC_EAGLE3, layout.SAFEAI_EAGLE3),
+    module=eagle3.Eagle3,
+    from_checkpoint=eagle3.from_checkpoint,
+    drafter=OnFeatures,
+  ),
+  "dspark": DraftKind(
+    title="a DSpark draft",
+    layouts=(layout.DSPARK,),
+    module=dspark.DSpark,
+    from_checkpoint=dspark.from_checkpoint,
+    drafter=InOnePass,
+  ),
 }
+
+
+def kind_of(draft: Model) -> str:
+  """Returns the name in `KINDS` of a draft."""
+  return next(x for x, y in KINDS.items() if type(draft.module) is y.module)
+
+
+def recognise(checkpoint: Checkpoint) -> str:
+  """Returns the name in `KINDS` of what a checkpoint holds.
+
+  Raises:
+    ValueError: No kind fits, or several; names the tensors that decided.
+  """
+  names = checkpoint.tensors
+  found = [x for x, y in KINDS.items() if any(z.fits(names) for z in y.layouts)]
+  if len(found) == 1:
+    return found[0]
+  signs = ", ".join(
+    f"{layout.signature} ({kind.title})"
+    for name, kind in KINDS.items()
+    for layout in kind.layouts
+    if layout.fits(names) or not found
+  )
+  if found:
+    raise UserError(
+      f"{checkpoint.source} could be several kinds of model, because it has"
+      f" tensors like {signs}"
+    )
+  raise UserError(
+    f"{checkpoint.source} is neither a language model nor a draft: it has no"
+    f" tensor like {signs}, but {listed(sorted(names)) or 'none at all'}"
+  )
+
+
+def load(
+  place: str | os.PathLike | Checkpoint,
+  target: Model,
+  dtype=None,
+  mesh: Mesh | None = None,
+  revision: str | None = None,
+) -> Model:
+  """Loads a draft of any kind; see `models.load`.
+
+  Args:
+    place: The draft's checkpoint.
+    target: The model that it drafts for. A draft that uses the target's
+      embedding has its dtype and devices.
+    dtype: The dtype of other drafts; by default as stored.
+    mesh: The devices to split other drafts over.
+    revision: The repository's commit, tag or branch.
+  """
+  checkpoint = Checkpoint.open(place, revision)
+  kind = KINDS[recognise(checkpoint)]
+  module = kind.from_checkpoint(checkpoint, target, dtype, mesh)
+  return loading.read(checkpoint, module, target)
 
 
 @functools.lru_cache(maxsize=256)

@@ -234,7 +234,7 @@ def _drafter(pair: Pair, stop: float) -> Drafter:
     raise UserError(
       f"draft_stop={stop:g}: {pair.draft.source} has no confidence head; give 0"
     )
-  return drafting.KINDS[pair.draft.kind](pair.draft.module, stop)
+  return drafting.KINDS[pair.kind].drafter(pair.draft.module, stop)
 
 
 def _rules(verifier, among, panel, tree, proposal, vocabulary):

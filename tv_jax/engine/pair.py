@@ -8,7 +8,7 @@ import functools
 import jax
 from jax.sharding import Mesh
 
-from tv_jax import models
+from tv_jax import drafting, models
 from tv_jax.io.errors import UserError
 from tv_jax.models import Model, sharding
 from tv_jax.models import tokenizers as tokenizers_lib
@@ -38,18 +38,23 @@ class Pair:
 
   def __repr__(self) -> str:
     """Shows where both models were loaded from."""
-    draft = f"{self.draft.source} ({self.draft.kind})" if self.draft else "none"
+    draft = f"{self.draft.source} ({self.kind})" if self.draft else "none"
     return f"Pair(target={self.target.source}, draft={draft})"
 
-  def positions(self, drafting: bool = True) -> int:
+  @property
+  def kind(self) -> str | None:
+    """The name in `drafting.KINDS` of the draft; None without a draft."""
+    return drafting.kind_of(self.draft) if self.draft else None
+
+  def positions(self, drafted: bool = True) -> int:
     """Returns how many tokens a prompt and its answer may have together.
 
     Args:
-      drafting: Whether the draft is used.
+      drafted: Whether the draft is used.
     """
     models = [self.target]
     # A head's rotary embedding works beyond the limit in its config.json.
-    if drafting and self.draft and self.draft.kind == "independent":
+    if drafted and self.draft and self.kind == "independent":
       models.append(self.draft)
     return min(model.config.max_position_embeddings for model in models)
 
@@ -99,13 +104,18 @@ def load(
   if dtype is None and jax.default_backend() == "cpu":
     dtype = "float32"
   target = Checkpoint.open(target, revision)
+  kind = drafting.recognise(target)
+  if kind != "independent":
+    raise UserError(
+      f"{target.source} is {drafting.KINDS[kind].title}, and no target: the"
+      " target comes first, load(target, draft)"
+    )
   model, loaded = models.load(target, dtype, mesh), None
   if draft is not None:
     draft = Checkpoint.open(draft, draft_revision)
     split = mesh if shard_draft else None
-    loaded = models.load(draft, dtype, split, target=model)
-    # A head in place of the target is refused by `models.load`.
-    if loaded.kind == "independent" and loaded.size > model.size:
+    loaded = drafting.load(draft, model, dtype, split)
+    if type(loaded.module) is type(model.module) and loaded.size > model.size:
       raise UserError(
         f"the draft {draft.source} is larger than its target"
         f" {target.source}: the target"

@@ -193,8 +193,11 @@ FORMAT = configs.DraftFormat(
 )
 
 
-def from_checkpoint(checkpoint: Checkpoint, target: Model) -> DSpark:
-  """Makes the module of a draft for this target."""
+def from_checkpoint(
+  checkpoint: Checkpoint, target: Model, dtype=None, mesh=None
+) -> DSpark:
+  """Makes the module of a draft for this target, with its dtype and mesh."""
+  del dtype, mesh
   where = checkpoint.config_path
   config = borrowed.read_config(checkpoint, target, FORMAT)
   if (block := block_of(config)).confidence and not block.rank:

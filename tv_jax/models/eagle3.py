@@ -128,8 +128,11 @@ class Eagle3(nn.Module):
     return raw
 
 
-def from_checkpoint(checkpoint: Checkpoint, target: Model) -> Eagle3:
-  """Makes the module of a head on this target."""
+def from_checkpoint(
+  checkpoint: Checkpoint, target: Model, dtype=None, mesh=None
+) -> Eagle3:
+  """Makes the module of a head on this target, with its dtype and mesh."""
+  del dtype, mesh
   config = borrowed.read_config(checkpoint, target, FORMAT)
   L = target.config.num_hidden_layers
   # The default is SafeAILab's.

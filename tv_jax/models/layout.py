@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tv_jax.io.errors import UserError
-from tv_jax.io.reading import listed
 from tv_jax.models.config import Config
 
 Path = tuple[str, ...]
@@ -49,18 +47,14 @@ class Layout:
   """Tensor names of a kind of checkpoint.
 
   Attributes:
-    kind: A key of `drafting.KINDS`.
     layer: Prefix of a layer's tensors, with {} for the layer's number.
     tensors: Names of all other tensors, by parameter.
-    title: Name in messages.
     signature: Matches a tensor's name in every such checkpoint.
     foreign: Matches no tensor's name in such a checkpoint.
   """
 
-  kind: str
   layer: str
   tensors: Mapping[str, str]
-  title: str
   signature: str
   foreign: str = ""
 
@@ -81,21 +75,17 @@ class Layout:
 
 
 MODEL = Layout(
-  "independent",
   "model.layers.{}.",
   {
     "embedding": EMBEDDING,
     "norm/scale": "model.norm.weight",
     "unembedding": UNEMBEDDING,
   },
-  title="a language model",
   signature=r"model\.layers\..*",
 )
 EAGLE = Layout(
-  "eagle",
   "layers.0.",
   {"fc/kernel": "fc.weight", "fc/bias": "fc.bias"},
-  title="an EAGLE-1 head",
   signature=r"fc\.weight",
   foreign=r"(.*\.)?hidden_norm\.weight",
 )
@@ -103,7 +93,6 @@ EAGLE = Layout(
 
 def _eagle3(prefix: str) -> Layout:
   return Layout(
-    "eagle3",
     prefix,
     {
       "embedding": "embed_tokens.weight",
@@ -113,7 +102,6 @@ def _eagle3(prefix: str) -> Layout:
       "norm/scale": "norm.weight",
       "unembedding": UNEMBEDDING,
     },
-    title="an EAGLE-3 head",
     signature=rf"{re.escape(prefix)}hidden_norm\.weight",
   )
 
@@ -121,7 +109,6 @@ def _eagle3(prefix: str) -> Layout:
 DEEPSPEC_EAGLE3 = _eagle3("layers.0.")
 SAFEAI_EAGLE3 = _eagle3("midlayer.")
 DSPARK = Layout(
-  "dspark",
   "layers.{}.",
   {
     "fc/kernel": "fc.weight",
@@ -132,32 +119,8 @@ DSPARK = Layout(
     "markov/sure/kernel": "confidence_head.proj.weight",
     "markov/sure/bias": "confidence_head.proj.bias",
   },
-  title="a DSpark draft",
   signature=r"hidden_norm\.weight",
 )
-LAYOUTS = (MODEL, EAGLE, DEEPSPEC_EAGLE3, SAFEAI_EAGLE3, DSPARK)
-
-
-def recognise(names: Collection[str], where) -> Layout:
-  """Returns the layout of a checkpoint with these tensors.
-
-  Raises:
-    ValueError: If no layout fits, or more than one; names the tensors that
-      decided.
-  """
-  found = [layout for layout in LAYOUTS if layout.fits(names)]
-  if len(found) == 1:
-    return found[0]
-  signs = ", ".join(f"{x.signature} ({x.title})" for x in found or LAYOUTS)
-  if found:
-    raise UserError(
-      f"{where} could be several kinds of model, because it has tensors like"
-      f" {signs}"
-    )
-  raise UserError(
-    f"{where} is neither a language model nor a draft: it has no tensor like"
-    f" {signs}, but {listed(sorted(names)) or 'none at all'}"
-  )
 
 
 class StoredTensor(NamedTuple):

@@ -18,9 +18,6 @@ from tv_jax.io.reading import listed
 from tv_jax.models import (
   borrowed,
   decoder,
-  dspark,
-  eagle,
-  eagle3,
   layout,
   sharding,
   storage,
@@ -36,7 +33,6 @@ from tv_jax.models.model import Model, stored
 _FLOATS = ("F64", "F32", "BF16", "F16")
 _ALIGNMENT = 64  # bytes
 _PIECE = 1 << 17  # weights: these and their converted copies stay in cache
-_DRAFTS = {"eagle": eagle, "eagle3": eagle3, "dspark": dspark}
 
 
 def load(
@@ -44,20 +40,16 @@ def load(
   dtype=None,
   mesh: Mesh | None = None,
   revision: str | None = None,
-  *,
-  target: Model | None = None,
 ) -> Model:
-  """Loads a model of `families.FAMILIES`, or a draft that reads features.
+  """Loads a language model of one of `families.FAMILIES`.
 
   Args:
     place: A directory in Hugging Face's layout, a GGUF file, a repository on
       the hub, or an open checkpoint; see `Checkpoint.open`.
-    dtype: float32, bfloat16 or float16; by default as stored. A draft that
-      reads features has the dtype and the devices of its target.
+    dtype: float32, bfloat16 or float16; by default as stored.
     mesh: The devices to split the model over (`sharding.mesh`); None for one
       device.
     revision: The repository's commit, tag or branch.
-    target: The target, if a draft reads its features or shares its embedding.
 
   Returns:
     The model.
@@ -65,53 +57,62 @@ def load(
   Raises:
     ValueError: If the checkpoint is not valid; one line lists all faults.
   """
-  files = Checkpoint.open(place, revision)
-  shares = files.config.get("shares_embedding")
-  found = layout.recognise(files.tensors, files.source)
-  if target is None and (shares or found.kind in _DRAFTS):
-    title = found.title
-    if found is layout.MODEL:
-      title = "a draft that shares its target's embedding"
-    raise UserError(
-      f"{files.source} is {title}, and no target: the target comes first,"
-      " load(target, draft)"
-    )
-  if target is not None and found.kind in _DRAFTS:
-    module = _DRAFTS[found.kind].from_checkpoint(files, target)
-    return _load(files, module, target)
-  config = configs.from_dict(files.config, str(files.config_path))
+  checkpoint = Checkpoint.open(place, revision)
+  return read(checkpoint, decoder_of(checkpoint, None, dtype, mesh))
+
+
+def decoder_of(
+  checkpoint: Checkpoint, target: Model | None, dtype=None, mesh=None
+) -> decoder.Decoder:
+  """Makes the module of a language model.
+
+  Args:
+    checkpoint: The model's checkpoint.
+    target: The target, if the model drafts for it.
+    dtype: As in `load`; a draft that shares its target's embedding has the
+      target's dtype and devices.
+    mesh: As in `load`.
+  """
+  where = checkpoint.config_path
+  config = configs.from_dict(checkpoint.config, str(where))
   if dtype is not None:
     config = dataclasses.replace(config, dtype=np.dtype(dtype).name)
   if config.dtype not in configs.DTYPES:
     raise UserError(
       f"dtype {config.dtype} is not one of {', '.join(configs.DTYPES)}"
     )
-  if target is not None and shares:
-    config = borrowed.fitted(config, target.config, files.config_path)
-    mesh = target.mesh
-  return _load(files, decoder.Decoder(config, mesh), target)
+  if config.shares_embedding:
+    if target is None:
+      raise UserError(
+        f"{checkpoint.source} shares its target's embedding, so it is a draft:"
+        " the target comes first, load(target, draft)"
+      )
+    config, mesh = borrowed.fitted(config, target.config, where), target.mesh
+  return decoder.Decoder(config, mesh)
 
 
-def _load(files: Checkpoint, module: Any, target: Model | None) -> Model:
-  """Reads a module's parameters, except those taken from the target."""
+def read(
+  checkpoint: Checkpoint, module: Any, target: Model | None = None
+) -> Model:
+  """Reads a module's parameters; some drafts take a part of their target's."""
   config = module.config
   sharding.check(config, module.mesh)
   weights = stored_weights(module)
-  _check(files, weights, config)
-  _check_memory(files.source, weights, config.dtype, target)
-  params = _read(files.tensors, weights, module)
+  _check(checkpoint, weights, config)
+  _check_memory(checkpoint.source, weights, config.dtype, target)
+  params = _read(checkpoint.tensors, weights, module)
   if module.of_target:
     assert target is not None
-    known = borrowed.known_tokens(files.tensors, config)
+    known = borrowed.known_tokens(checkpoint.tensors, config)
     params |= borrowed.params(target, known, params)
-  elif config.tie_word_embeddings and layout.UNEMBEDDING in files.tensors:
-    copy = files.tensors[layout.UNEMBEDDING]
+  elif config.tie_word_embeddings and layout.UNEMBEDDING in checkpoint.tensors:
+    copy = checkpoint.tensors[layout.UNEMBEDDING]
     if not _is_copy(copy, params["embedding"]):
       raise UserError(
-        f"{files.source}: {layout.UNEMBEDDING} is not its embedding, which"
+        f"{checkpoint.source}: {layout.UNEMBEDDING} is not its embedding, which"
         " config.json says"
       )
-  return Model(module=module, params=params, source=files.source)
+  return Model(module=module, params=params, source=checkpoint.source)
 
 
 def _is_copy(copy: StoredTensor, matrix: jax.Array) -> bool:
@@ -133,10 +134,10 @@ def stored_weights(module: Any) -> dict[Path, Weight]:
 
 
 def _check(
-  files: Checkpoint, weights: Mapping[Path, Weight], config: Config
+  checkpoint: Checkpoint, weights: Mapping[Path, Weight], config: Config
 ) -> None:
   """Raises ValueError for missing, unknown and malformed tensors."""
-  tensors = files.tensors
+  tensors = checkpoint.tensors
   floats = {
     x: y for weight in weights.values() for x, y in weight.shapes.items()
   }
@@ -162,7 +163,7 @@ def _check(
   ]
   if any(faults):
     raise UserError(
-      f"{files.source} does not hold what its configuration says: "
+      f"{checkpoint.source} does not hold what its configuration says: "
       + "; ".join(listed(kind, "; ") for kind in faults if kind)
     )
 

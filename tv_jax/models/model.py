@@ -39,11 +39,6 @@ class Model:
     return self.module.config
 
   @property
-  def kind(self) -> str:
-    """Returns what the model is: a key of `drafting.KINDS`."""
-    return self.module.layout.kind
-
-  @property
   def size(self) -> int:
     """Returns the number of parameters that its checkpoint holds."""
     return sum(box.value.size for box in stored(self.module).values())

@@ -78,7 +78,7 @@ def _anew(case, text, tokens, *, alone):
     alone: Whether the prompt had a single token. An EAGLE head then reads a
       first pair of that token and a feature of zeros.
   """
-  target, draft = tiny_pairs.models(case.pair.draft.kind)
+  target, draft = tiny_pairs.models(case.pair.kind)
   tree, last = case.config.tree, len(text) - 1
   depth, inner = tree.depth, tree.inner
   texts = np.zeros((len(tokens), _WIDTH), np.int32)
@@ -89,7 +89,7 @@ def _anew(case, text, tokens, *, alone):
   p = target.logits(texts)[np.arange(len(texts)), last + depth]
   texts = jnp.asarray(texts[inner])
   _, read = passes.of_target(target, draft.config.target_layers, texts)
-  if alone and case.pair.draft.kind.startswith("eagle"):
+  if alone and case.pair.kind.startswith("eagle"):
     texts = jnp.pad(texts, ((0, 0), (1, 0)))
     read, last = jnp.pad(read, ((0, 0), (1, 0), (0, 0))), last + 1
   roots = jnp.full((len(inner), 1), last, jnp.int32)
