@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 import jax
 import numpy as np
+import pandas as pd
 
 import tv_jax
-from tv_jax.io import machine, tables
+from tv_jax.io import machine
 from tv_jax.io.errors import UserError
 from tv_jax.runs import environment
 from tv_jax.tree import Tree, parse
@@ -47,8 +48,10 @@ def race(methods: dict[str, Callable], rounds: int, seed: int) -> dict:
 
 def show(title: str, header: list[str], rows: list[list[str]]) -> None:
   """Prints a table as Markdown."""
-  text = tables.markdown(tables.Table(title, [], header, rows))
-  print(f"\n{text.rstrip()}", flush=True)
+  text = pd.DataFrame(rows, columns=header).to_markdown(
+    index=False, disable_numparse=True
+  )
+  print(f"\n### {title}\n\n{text}", flush=True)
 
 
 def setting(name: str, more: str = "") -> None:

@@ -7,18 +7,21 @@ killed, continued and moved to another machine.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import ml_collections
+import pandas as pd
 
+from tv_jax import runs
 from tv_jax.io import config_flag, names
 from tv_jax.io.errors import UserError
-from tv_jax.io.tables import Table
 from tv_jax.runs import store
-from tv_jax.runs.records import AXES, Answer
+from tv_jax.runs.records import AXES, PLAIN
+from tv_jax.runs.tables import Table
 
 
 class Shard(NamedTuple):
@@ -35,25 +38,45 @@ class Shard(NamedTuple):
     return result.lock()
 
 
-class Group(NamedTuple):
-  """The runs of a config, and therefore of a pair of models."""
+@dataclasses.dataclass(frozen=True)
+class Group:
+  """The runs of a config, and therefore of a pair of models.
 
-  name: str  # the config's
-  units: tuple[store.StoredRun, ...]  # the shards that have begun
-  missing: tuple[str, ...] = ()  # those that have not, or are not finished
+  Attributes:
+    name: The config's name.
+    units: The runs that have begun.
+    missing: The names of runs that have not begun, or are not finished.
+  """
+
+  name: str
+  units: tuple[store.StoredRun, ...]
+  missing: tuple[str, ...] = ()
 
   @property
   def config(self) -> dict:
     """The first run's config; others differ in what `sweep` sets."""
     return self.units[0].config
 
+  @functools.cached_property
+  def cycles(self) -> pd.DataFrame:
+    """All cycles; see `tv_jax.frame`."""
+    return runs.frame(_unique(self.units))
+
+  @functools.cached_property
+  def answers(self) -> pd.DataFrame:
+    """All answers; see `tv_jax.runs.answers`."""
+    return runs.answers(_unique(self.units))
+
   @property
-  def answers(self) -> list[Answer]:
-    """All answers; where several runs have the same, the largest run's."""
-    by_size = sorted(self.units, key=lambda unit: len(unit.items))
-    answers = {item.key: item for unit in by_size for item in unit.items}
-    keys = dict.fromkeys(item.key for unit in self.units for item in unit.items)
-    return [answers[key] for key in keys]
+  def drafted(self) -> pd.DataFrame:
+    """All cycles that drafted."""
+    return self.cycles[self.cycles["verifier"] != PLAIN]
+
+  @property
+  def rules(self) -> list[str]:
+    """The baseline, and the other rules of the runs."""
+    ran = (rule for unit in self.units for rule in unit.config["verifiers"])
+    return [*dict.fromkeys([self.config["baseline"], *ran])]
 
   @property
   def models(self) -> str:
@@ -65,17 +88,28 @@ class Group(NamedTuple):
   def notes(self) -> list[str]:
     """Describes the models and questions, and lists missing runs."""
     answers = self.answers
-    questions = {(answer.task, answer.question) for answer in answers}
     seeds = {seed for unit in self.units for seed in unit.config["seeds"]}
     lines = [
-      f"{self.name}: {self.models}; {len(questions)} questions, seeds"
-      f" {', '.join(map(str, sorted(seeds)))}."
+      f"{self.name}: {self.models}; {answers['question'].nunique()} questions,"
+      f" seeds {', '.join(map(str, sorted(seeds)))}."
     ]
-    if failed := sum(answer.error is not None for answer in answers):
+    if failed := answers["error"].notna().sum():
       lines.append(f"{self.name}: {failed} ANSWERS FAILED.")
     if self.missing:
       lines.append(f"{self.name}: NOT FINISHED: {', '.join(self.missing)}.")
     return lines
+
+
+def _unique(units: Sequence[store.StoredRun]) -> list[store.StoredRun]:
+  """Leaves out answers that a larger run has as well."""
+  by_size = sorted(units, key=lambda unit: len(unit.items))
+  owner = {item.key: unit.folder for unit in by_size for item in unit.items}
+  return [
+    dataclasses.replace(
+      unit, items=tuple(x for x in unit.items if owner[x.key] == unit.folder)
+    )
+    for unit in units
+  ]
 
 
 @dataclasses.dataclass
@@ -116,7 +150,6 @@ _OF_A_SHARD = (
   "tasks",
   *(f"{axis}s" for axis in AXES),
   "plain",
-  "baseline",
   "batch_size",
   "padded_to",
   "timing",

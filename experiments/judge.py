@@ -28,21 +28,18 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
+import pandas as pd
 from absl import flags
 
 from experiments import paper
 from tv_jax import runs as runs_lib
-from tv_jax.engine.results import Estimate
 from tv_jax.io import cli
 from tv_jax.io import progress as progress_lib
-from tv_jax.io import tables as edge_tables
 from tv_jax.io.errors import UserError
 from tv_jax.io.progress import Progress, silent
-from tv_jax.io.tables import NOTHING, Table
-from tv_jax.runs import questions, sources, store
-from tv_jax.runs.records import Key, Method
-from tv_jax.runs.report import tables
+from tv_jax.runs import questions, sources, stats, store
+from tv_jax.runs.records import METHOD, PLAIN, Key
+from tv_jax.runs.tables import NOTHING, Table, by_method, show, texts
 
 FILE = "grades.jsonl"
 RUNS, TASK = 3, "mt_bench"  # the paper's
@@ -211,53 +208,36 @@ def tables_of(name: str, units: Sequence[store.StoredRun]) -> list[Table]:
 def _table(name, units, ratings, judge) -> Table:
   """Makes a row of each method, its seeds pooled; plain decoding first."""
   runs = 1 + max(grade.run for grade in ratings if grade.judge == judge)
-  grades: dict[Method, list[Grade]] = {}
-  for grade in (x for unit in units for x in grades_of(unit, judge, runs)):
-    grades.setdefault(grade.answer.method.pooled("seed"), []).append(grade)
-  means = {method: _means(rated, ratings) for method, rated in grades.items()}
-  rows = []
-  for method in sorted(grades, key=lambda method: not method.plain):
-    values, plain = means[method], means.get(method.undrafted, {})
-    both = [x for x in values if x in plain and not method.plain]
-    less = [values[question] - plain[question] for question in both]
-    known = sum(ratings.get(grade) is not None for grade in grades[method])
-    rows.append(
-      [
-        str(method),
-        tables.estimate(Estimate.of(less), "+.2f"),
-        tables.estimate(Estimate.of([*values.values()])),
-        str(len(values)),
-        f"{known} of {len(grades[method])}",
-        _printed(method),
-      ]
-    )
-  header = ["", "minus plain", "rating", "questions", "ratings", "the paper"]
-  return Table(f"{name}, by {judge}", [], header, rows)
+  wanted = [x for unit in units for x in grades_of(unit, judge, runs)]
+  table = pd.DataFrame([x.answer.fields for x in wanted])
+  table["rating"] = pd.Series([ratings.get(x) for x in wanted], dtype=float)
+  by_answer = table.groupby([*table.columns[:-1]])["rating"].mean()
+  turns = by_answer.dropna().reset_index()  # over the judge's runs
+  means = stats.by_question(turns, METHOD, "rating")
+  less = stats.minus_plain(stats.questions(turns, METHOD, "rating"))
+  counts = table.groupby(METHOD)["rating"].agg(["count", "size"])
+  known, count = counts["count"].map(str), counts["size"].map(str)
+  cells = pd.DataFrame(
+    {
+      "minus plain": texts(less, "+.2f"),
+      "rating": texts(means),
+      "questions": means["n"].map(str),
+      "ratings": known + " of " + count,
+      "the paper": [_printed(*method) for method in counts.index],
+    },
+    counts.index,
+  )
+  return Table(f"{name}, by {judge}", by_method(cells.fillna(NOTHING)))
 
 
-def _means(grades: Sequence[Grade], ratings) -> dict[int | str, float]:
-  """Returns means by question: over runs, then over turns, then over seeds."""
-  values = {x: ratings[x] for x in grades if ratings.get(x) is not None}
-  level: list[tuple[tuple, float]] = [
-    ((x.answer.question, x.answer.method.seed, x.answer.turn), value)
-    for x, value in values.items()
-  ]
-  for depth in (3, 2, 1):
-    groups: dict[tuple, list[float]] = {}
-    for place, value in level:
-      groups.setdefault(place[:depth], []).append(value)
-    level = [(place, float(np.mean(x))) for place, x in groups.items()]
-  return {question: mean for (question,), mean in level}
-
-
-def _printed(method: Method) -> str:
+def _printed(proposal: str, temperature: float, tree: str, rule: str) -> str:
   """Returns the paper's rating of the same tree and rule."""
   rating = None
-  if method.temperature == 1 and method.plain:
+  if temperature == 1 and rule == PLAIN:
     rating = paper.PLAIN_QUALITY
-  elif method.temperature == 1 and method.proposal == paper.PROPOSAL:
-    both = paper.TABLES["quality"]["rating"].get(str(method.tree))
-    rating = both and getattr(both, str(method.verifier), [None])[0]
+  elif temperature == 1 and proposal == paper.PROPOSAL:
+    both = paper.TABLES["quality"]["rating"].get(tree)
+    rating = both and getattr(both, rule, [None])[0]
   return f"{rating:.2f}" if rating else NOTHING
 
 
@@ -277,8 +257,8 @@ def main(arguments: list[str]) -> None:
     for unit in units:
       bar(str(unit.folder))
       grade(unit, client, given.model, runs=given.runs, progress=bar)
-  console = edge_tables.show(tables_of(arguments[0], units))
-  console.print(NOTE, style="dim")
+  show(tables_of(arguments[0], units))
+  print(NOTE)
 
 
 if __name__ == "__main__":  # other commands import this module

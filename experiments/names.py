@@ -6,7 +6,6 @@ from tv_jax.io.errors import UserError
 
 # The object of each experiment, by name.
 NAMES = {
-  "worked_example": "experiments.worked_example:WORKED_EXAMPLE",
   "main_table": "experiments.sweeps:MAIN_TABLE",
   "temperature": "experiments.sweeps:TEMPERATURE",
   "depth": "experiments.sweeps:DEPTH",

@@ -9,6 +9,7 @@ single RTX A6000.
 
 import csv
 import pathlib
+import re
 from typing import NamedTuple
 
 # Our names, in the paper's order.
@@ -65,12 +66,17 @@ def _read() -> dict[str, dict[str, dict[str, Comparison]]]:
 TABLES = _read()
 
 
-def closest(models: dict) -> PaperPair:
-  """Returns the pair that is closest to a config's models."""
-  if any(kind in models["draft"].lower() for kind in ("eagle", "dspark")):
+def closest(models: dict) -> PaperPair | None:
+  """Returns the pair that is closest to a config's models.
+
+  None for a draft of a kind that the paper has not: a head that is not EAGLE-1.
+  """
+  target, draft = models["target"].lower(), models["draft"].lower()
+  if re.search("eagle-?3|dspark|dflash", draft):
+    return None
+  if "eagle" in draft:
     return VICUNA
-  small = "llama-2" in models["target"].lower() or "weak" in models["draft"]
-  return LLAMA2 if small else LLAMA3
+  return LLAMA2 if "llama-2" in target or "weak" in draft else LLAMA3
 
 
 def lengths(

@@ -11,17 +11,16 @@ the third shows them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+
+import pandas as pd
 
 from experiments import experiment, judge
 from experiments.experiment import Artefact, Experiment, Group
-from tv_jax.engine.results import Estimate
-from tv_jax.io.tables import NOTHING, Table
-from tv_jax.runs import metrics
-from tv_jax.runs.records import Answer, Method
-from tv_jax.runs.report import tables
+from tv_jax.runs import stats
+from tv_jax.runs.records import METHOD
+from tv_jax.runs.tables import NOTHING, Table, by_method, texts
 
-HEADER = ("rule", "tree", "minus plain", "exact match", "questions")
 NOTE = (
   "Exact match: the share of answers whose last line equals the reference, by"
   " question with turns and seeds pooled, in percent. Minus plain: the"
@@ -33,20 +32,21 @@ def render(groups: Sequence[Group]) -> Artefact:
   """Makes a table of each group's exact matches, and one for each judge."""
   artefact = Artefact()
   for group in groups:
-    shares = right_shares(group.answers)
-    rows = [
-      [
-        str(method.verifier),
-        NOTHING if method.plain else str(method.tree),
-        tables.estimate(less, "+.1f"),
-        tables.estimate(share, ".1f"),
-        str(share.n),
-      ]
-      for method, (share, less) in shares.items()
-    ]
+    answers = group.answers[group.answers["right"].notna()]
+    share = 100 * answers["right"].astype(float)
+    each = stats.questions(answers.assign(share=share), METHOD, "share")
+    shares = stats.by_question(answers.assign(share=share), METHOD, "share")
+    cells = pd.DataFrame(
+      {
+        "minus plain": texts(stats.minus_plain(each), "+.1f"),
+        "exact match": texts(shares, ".1f"),
+        "questions": shares["n"].map(str),
+      }
+    )
     title = f"{group.name}: exact match, %"
     judged = judge.tables_of(group.name, group.units)
-    artefact.tables += [Table(title, [], HEADER, rows), *judged]
+    cells = by_method(cells.reindex(shares.index).fillna(NOTHING))
+    artefact.tables += [Table(title, cells), *judged]
     if not judged:
       line = f"{group.name}: no judge has rated these answers."
       artefact.reading.append(line)
@@ -55,33 +55,10 @@ def render(groups: Sequence[Group]) -> Artefact:
   return artefact
 
 
-def right_shares(
-  answers: Iterable[Answer],
-) -> dict[Method, tuple[Estimate, Estimate | None]]:
-  """Returns shares in percent, and their differences from plain decoding."""
-  by_method: dict[Method, list[Answer]] = {}
-  for answer in answers:
-    by_method.setdefault(answer.method.pooled("seed"), []).append(answer)
-  shares = {
-    method: {item: 100 * x for item, x in metrics.right(of_method).items()}
-    for method, of_method in by_method.items()
-  }
-  result = {}
-  for method in sorted(shares, key=lambda method: not method.plain):
-    share, plain = shares[method], shares.get(method.undrafted, {})
-    both = sorted(share.keys() & plain.keys())
-    less = [share[item] - plain[item] for item in both]
-    result[method] = (
-      Estimate.of([*share.values()]),
-      Estimate.of(less) if less and not method.plain else None,
-    )
-  return result
-
-
 QUALITY = Experiment(
   name="quality",
   title="Quality: exact match, and a judge's ratings",
   sweep=lambda config, smoke: experiment.by_seed(config, 1 if smoke else None),
   render=render,
-  base={"temperatures": (1.0,), **experiment.LENGTHS_ALONE},
+  base=experiment.LENGTHS_ALONE,
 )

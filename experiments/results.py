@@ -13,7 +13,8 @@ from absl import flags
 
 from experiments import names, running
 from experiments.experiment import Experiment, Group, read_all
-from tv_jax.io import cli, disk, tables
+from tv_jax.io import cli, disk
+from tv_jax.runs import tables
 
 _WORKDIR = flags.DEFINE_string(
   "workdir", running.WORKDIR, "The folder with a folder for each experiment."

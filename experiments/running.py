@@ -3,12 +3,13 @@
 import pathlib
 from collections.abc import Sequence
 
+import pandas as pd
+
 from experiments import experiment as experiment_lib
 from experiments.experiment import Artefact, Experiment, Group
 from tv_jax import runs
 from tv_jax.io import disk, progress
-from tv_jax.io import tables as tables_lib
-from tv_jax.io.tables import Table
+from tv_jax.runs import tables as tables_lib
 
 WORKDIR = "runs/experiments"
 Plan = dict[tuple[str, str], runs.Run]  # by group and shard
@@ -51,20 +52,21 @@ def write(
     f"{name}.tex": "\n".join(map(tables_lib.latex, artefact.tables)),
     **{f"{figure}.svg": svg for figure, svg in artefact.figures.items()},
   }
-  by_columns: dict[tuple, list[Table]] = {}
+  by_columns: dict[tuple, list[pd.DataFrame]] = {}
   for table in artefact.tables:
-    by_columns.setdefault(tuple(table.columns), []).append(table)
-  for i, (columns, tables) in enumerate(by_columns.items()):
-    rows = [[table.title, *row] for table in tables for row in table.rows]
-    text = tables_lib.comma_separated(["table", *columns], rows)
+    cells = table.flat.set_axis(tables_lib.joined(table.flat.columns), axis=1)
+    cells.insert(0, "table", table.title)
+    by_columns.setdefault(tuple(cells.columns), []).append(cells)
+  for i, parts in enumerate(by_columns.values()):
+    text = pd.concat(parts).to_csv(index=False)
     texts[f"{name}-{i + 1}.csv" if i else f"{name}.csv"] = text
   place.mkdir(parents=True, exist_ok=True)
   for file, text in texts.items():
     disk.write_atomic(place / file, text)
-  console = tables_lib.show(artefact.tables)
+  tables_lib.show(artefact.tables)
   files = f"{place}: {', '.join(texts)}"
-  for line in (*artefact.reading, *artefact.notes, files):
-    console.print(line, markup=False)
+  lines = *artefact.reading, *artefact.notes, files
+  print(*map(tables_lib.plain, lines), sep="\n")
 
 
 def artefact_markdown(artefact: Artefact, folder: str = "") -> str:

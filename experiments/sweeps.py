@@ -9,33 +9,37 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from experiments import comparing, experiment, figures, paper
+import pandas as pd
+
+from experiments import experiment, figures, paper
 from experiments.experiment import Artefact, Experiment, Group, Shard
+from tv_jax import runs
 from tv_jax import tree as tree_lib
 from tv_jax.engine.results import Estimate
 from tv_jax.io.errors import UserError
-from tv_jax.io.tables import NOTHING, Table
-from tv_jax.runs import metrics
-from tv_jax.runs.metrics import Cell
-from tv_jax.runs.records import PLAIN, Method
-from tv_jax.runs.report import tables
-from tv_jax.runs.report.tables import TASKS
+from tv_jax.runs import stats
+from tv_jax.runs.frame import with_all
+from tv_jax.runs.records import ALL, CONDITION, PLAIN, TASKS, in_words
+from tv_jax.runs.stats import by_question, by_token
+from tv_jax.runs.tables import NOTHING, Table, text, texts
 
 BOTH = ("quickstart", "quickstart:weak")
 # How the paper's main tables were drawn: titles say what differs.
-AS_PRINTED = Method(proposal=paper.PROPOSAL, temperature=1.0)
-NOTES = (
+AS_PRINTED = {"proposal": paper.PROPOSAL, "temperature": 1.0}
+NOTE = (
   "Same drafts: how much longer the rule's expected length is than the"
   " baseline's on the drafts of the rule's own run, computed without sampling;"
   " the error is clustered by question. Under a rule's name: its acceptance"
   " length, in each question first with its seeds pooled, then over questions;"
   " ± is the standard error over questions (ddof 1). Check: realised minus"
-  " expected length, which must be 0 within its error.",
+  " expected length, which must be 0 within its error."
+)
+PAPER = (
   "The paper (arXiv 2505.12398) has other pairs; the closest of its three"
   " stands beside, as a pattern and not a reference. Its Delta is of separate"
-  " runs.",
+  " runs."
 )
 SPEEDS = (
   "By token: over all cycles of all questions, as in Spec-Bench. Token/s: one"
@@ -47,7 +51,9 @@ SPEEDS = (
 )
 
 
-def sweep(name: str, title: str, axis: str, values: Sequence) -> Experiment:
+def sweep(
+  name: str, title: str, axis: str, values: Sequence, **fields
+) -> Experiment:
   """Makes an experiment with a run for each value of an axis.
 
   Args:
@@ -55,27 +61,27 @@ def sweep(name: str, title: str, axis: str, values: Sequence) -> Experiment:
     title: A short title.
     axis: A field of the config: trees or temperatures.
     values: The values of the axis.
+    **fields: Fields to set in all runs; several temperatures of a sweep over
+      trees, for example.
   """
   if axis not in ("trees", "temperatures"):
     raise UserError(f"axis {axis!r}: give trees or temperatures")
-  hot = axis == "temperatures"
 
   def shards(config, smoke: bool) -> Iterator[Shard]:
     del config
     for value in (values[0], values[-1]) if smoke else values:
-      if hot:
+      if axis == "temperatures":
         yield Shard(f"temperature-{value:g}", {axis: (value,)})
       else:
         yield Shard(re.sub("[:,@/]", "-", value), {axis: value})
 
-  fixed = {} if hot else {"temperatures": (1.0,)}
   return Experiment(
     name=name,
     title=title,
     sweep=shards,
     render=functools.partial(_render, name=name, axis=axis.removesuffix("s")),
     configs=BOTH,
-    base={"plain": False, **fixed, **experiment.LENGTHS_ALONE},
+    base={"plain": False, **experiment.LENGTHS_ALONE, **fields},
   )
 
 
@@ -88,36 +94,33 @@ def _render(groups: Sequence[Group], *, name: str, axis: str) -> Artefact:
   """Makes a table and two figures of each kind of tree, or of each tree."""
   artefact, trees = Artefact(), axis == "tree"
   x, number = ("drafted nodes", nodes) if trees else (axis, float)
+  fixed = ["kind", *(part for part in CONDITION if part != axis)]
   for group in groups:
-    rules = comparing.rules(group)
-    panels: dict[str, list[Method]] = {}
-    for place in comparing.places(group):
-      tree = str(place.tree)
-      kind = tree.partition(":")[0] if trees else tree
-      fixed = kind, place.proposal, *place.pooled(axis).conditions
-      panels.setdefault(", ".join(map(str, fixed)), []).append(place)
-    lengths, gains = {}, {}
-    for panel, places in panels.items():
-      rows = []
-      length = lengths[panel] = {rule: {} for rule in rules}
-      gain = gains[panel] = {rule: {} for rule in (*rules[1:], "the paper")}
-      for place in sorted(places, key=lambda m: number(getattr(m, axis))):
-        answers = comparing.answers_of(group.answers, place)
-        cells = comparing.compare(answers, rules)
-        value = getattr(place, axis)
-        rows.append((str(value), _row(cells), _beside(group, place)))
-        position = number(value)
-        for rule, cell in cells.items():
-          if cell:
-            length[rule][position] = cell.by_item
-          if cell and cell.relative:
-            gain[rule][position] = cell.relative
-        printed = _printed(group, place)
-        if printed and rules[0] == paper.VERIFIERS[0]:
-          delta = Estimate(mean=printed.delta, error=math.nan, n=1)
-          gain["the paper"][position] = delta
-      title = f"{group.name}, {panel}"
-      artefact.tables.append(_table(title, axis, rules, rows))
+    rules, lengths, gains = group.rules, {}, {}
+    kinds = group.drafted["tree"].astype(str)
+    if trees:
+      kinds = kinds.str.partition(":")[0]
+    cycles = group.drafted.assign(kind=pd.Categorical(kinds, kinds.unique()))
+    for values, part in cycles.groupby(fixed, observed=True):
+      kind, *others = values
+      words = in_words(dict(zip(fixed[1:], others, strict=True)))
+      rows = sorted(part[axis].unique(), key=number)
+      printed = [
+        _printed(group, part[part[axis] == value].iloc[0]) for value in rows
+      ]
+      table = this_run(part, axis, rules).loc[rows]
+      table.index = table.index.map(str).rename(axis)
+      artefact.tables.append(
+        _table(f"{group.name}, {kind}, {words}", table, printed)
+      )
+      by, part = ["verifier", "x"], part.assign(x=part[axis].map(number))
+      panel = f"{kind}, {words}"
+      lengths[panel] = by_question(part, by)
+      gains[panel] = stats.gain(_others(part, rules), by, rules[0])
+      for value, cells in zip(rows, printed, strict=True):
+        if cells and rules[0] == paper.VERIFIERS[0]:
+          point = "the paper", number(value)
+          gains[panel].loc[point, :] = cells.delta, math.nan, 1
     artefact.figures |= {
       f"{name}-{group.name}": figures.lines(lengths, x=x, y="tokens a cycle"),
       f"{name}-gain-{group.name}": figures.lines(
@@ -125,7 +128,7 @@ def _render(groups: Sequence[Group], *, name: str, axis: str) -> Artefact:
       ),
     }
     artefact.notes += group.notes
-  artefact.notes += NOTES
+  artefact.notes += [NOTE, *_about_paper(groups)]
   return artefact
 
 
@@ -133,93 +136,151 @@ def _render_main(groups: Sequence[Group]) -> Artefact:
   """Makes a table of each group's trees, proposals and temperatures."""
   artefact = Artefact()
   for group in groups:
-    rules = comparing.rules(group)
-    gains: dict[str, dict] = {rule: {} for rule in rules[1:]}
-    for place in comparing.places(group):
-      title = str(place.tree)
-      if place.pooled("tree") != AS_PRINTED:
-        title = ", ".join([title, str(place.proposal), *place.conditions])
-      answers = comparing.answers_of(group.answers, place)
-      rows = []
-      for task in dict.fromkeys([*TASKS, *(item.task for item in answers)]):
-        if of_task := [item for item in answers if item.task == task]:
-          cells = comparing.compare(of_task, rules)
-          name = TASKS.get(task, task)
-          rows.append((name, _row(cells), _beside(group, place, task)))
-      cells = comparing.compare(answers, rules)
-      rows += [
-        ("Average", _row(cells), _beside(group, place)),
-        (
-          "By token",
-          _row(cells, "by_token"),
-          _beside(group, place, "by_token"),
-        ),
-        *_speeds(group, place, cells),
+    rules = group.rules
+    base, *others = rules
+    gains: dict[str, dict] = {rule: {} for rule in others}
+    places = group.drafted.groupby(["tree", *CONDITION], observed=True)
+    for (tree, *values), cycles in places:
+      fixed = dict(zip(CONDITION, values, strict=True))
+      title = tree if fixed == AS_PRINTED else f"{tree}, {in_words(fixed)}"
+      by_task = this_run(with_all(cycles), "task", rules)
+      pooled = this_run(cycles.assign(task="By token"), "task", rules, by_token)
+      gain = stats.gain(_others(cycles, rules), ["verifier"], base)
+      table = pd.concat(
+        [by_task, pooled, _speeds(group, tree, fixed, gain)]
+      ).fillna(NOTHING)
+      first = cycles.iloc[0]
+      keys = [{ALL: "average"}.get(task, task) for task in by_task.index]
+      keys += ["by_token", "tokens_per_second", "speedup"]
+      printed = [_printed(group, first, key) for key in keys[: len(table)]]
+      table.index = [
+        {ALL: "Average"}.get(x, TASKS.get(x, x)) for x in table.index
       ]
-      for rule, by_tree in gains.items():
-        by_tree[title] = (cell := cells[rule]) and cell.relative
-      title = f"{group.name}, {title}"
-      artefact.tables.append(_table(title, "task", rules, rows))
+      table.index.name = "task"
+      artefact.tables.append(_table(f"{group.name}, {title}", table, printed))
+      for rule, row in gain.dropna(subset="mean").iterrows():
+        gains[rule][title] = Estimate(**row)
     for rule, by_tree in gains.items():
-      if text := comparing.gains(by_tree):
+      if by_tree:
         artefact.reading.append(
-          f"{group.models}: on the same drafts {rule} gains {text}."
+          f"{group.models}: on the same drafts {rule} gains {_said(by_tree)}."
         )
-    pair = paper.closest(group.config["models"])
-    beside = f"the paper's {pair.target} with {pair.draft}"
-    artefact.notes += [*group.notes, f"Beside {group.name} stands {beside}."]
-  artefact.notes += [*NOTES, SPEEDS]
+    artefact.notes += group.notes
+    if pair := paper.closest(group.config["models"]):
+      beside = f"the paper's {pair.target} with {pair.draft}"
+      artefact.notes.append(f"Beside {group.name} stands {beside}.")
+  artefact.notes += [NOTE, *_about_paper(groups), SPEEDS]
   return artefact
 
 
+def _others(table: pd.DataFrame, rules: Sequence[str]) -> pd.DataFrame:
+  """Returns the rows of all rules but the baseline."""
+  return table[table["verifier"] != rules[0]]
+
+
+def this_run(
+  cycles: pd.DataFrame,
+  row: str,
+  rules: Sequence[str],
+  mean: Callable[..., pd.DataFrame] = by_question,
+) -> pd.DataFrame:
+  """Makes this run's part of a table: gains, lengths and checks.
+
+  Args:
+    cycles: A frame of cycles.
+    row: The column that has the table's rows.
+    rules: The baseline, and the other rules.
+    mean: `by_question` or `by_token`.
+  """
+  by, others = [row, "verifier"], rules[1:]
+  drawn = _others(cycles, rules)
+  begin = [f"{rule}, " if others[1:] else "" for rule in others]
+  parts = [
+    (stats.gain(drawn, by, rules[0]), "+.1f", " %", others, "same drafts"),
+    (mean(cycles, by), ".2f", "", rules, ""),
+    (stats.check(drawn, by), "+.3f", "", others, "check"),
+  ]
+  columns = [
+    texts(found, spec, unit)
+    .unstack("verifier", sort=False)
+    .reindex(columns=shown)
+    .set_axis([x + name for x in begin] if name else shown, axis=1)
+    for found, spec, unit, shown, name in parts
+  ]
+  result = pd.concat(columns, axis=1).fillna(NOTHING)
+  return result.loc[cycles[row].drop_duplicates().sort_values()]
+
+
 def _speeds(
-  group: Group, place: Method, cells: dict[str, Cell | None]
-) -> Iterator[tuple[str, list[str], list[str]]]:
-  """Makes the rows of tokens a second, and of speed-ups over plain decoding."""
-  times = comparing.times_of(group, place)
-  base, *others = (times.get(rule) for rule in cells)
-  if not (base or any(others)):
-    return
-  net = [
-    metrics.net(cell.relative, time.slower(base))
-    if base and time and cell and cell.relative
-    else None
-    for time, cell in zip(others, [*cells.values()][1:], strict=True)
-  ]
-  every = base, *others
-  speeds = [tables.estimate(time and time.speed, ".1f") for time in every]
-  nothing = [NOTHING] * len(others)
-  beside = _beside(group, place, "tokens_per_second", 1)
-  gains = [*map(comparing.percent, net)]
-  yield "Token/s", [*gains, *speeds, *nothing], beside
-  ups = [comparing.speedup(time, times.get(PLAIN)) for time in every]
-  beside = _beside(group, place, "speedup")
-  yield "Speed-up", [*nothing, *ups, *nothing], beside
+  group: Group, tree: str, fixed: dict, gain: pd.DataFrame
+) -> pd.DataFrame | None:
+  """Makes the rows of tokens a second, and of speed-ups over plain decoding.
 
-
-def _row(cells: dict[str, Cell | None], mean: str = "by_item") -> list[str]:
-  """Returns this run's part of a row: gains, lengths and checks."""
-  _, *others = cells.values()
-  return [
-    *(comparing.percent(cell and cell.relative) for cell in others),
-    *(tables.estimate(cell and getattr(cell, mean)) for cell in cells.values()),
-    *(tables.estimate(cell and cell.check, "+.3f") for cell in others),
-  ]
-
-
-def _printed(group: Group, place: Method, row: str = "average"):
-  """Returns the paper's result of its closest pair, or None."""
-  if place.proposal != paper.PROPOSAL or place.temperature is None:
+  They are of the first run that has timed the tree: times of several runs are
+  not compared.
+  """
+  times = runs.timings(group.units)
+  if times.empty:
     return None
+  same = times["temperature"] == fixed["temperature"]
+  drafted = (times["tree"] == tree) & (times["proposal"] == fixed["proposal"])
+  if not (same & drafted).any():
+    return None
+  first = times["run"] == times.loc[same & drafted, "run"].iloc[0]
+  times = times[same & first & (drafted | (times["verifier"] == PLAIN))]
+  by, (base, *others) = ["verifier"], group.rules
+  tokens, seconds = ["tokens"], ["seconds"]
+  speeds = texts(stats.ratio(times, by, tokens, seconds), ".1f")
+  over, under = ["tokens", "seconds_base"], ["seconds", "tokens_base"]
+  ups = texts(stats.ratio(stats.with_base(times, PLAIN), by, over, under))
+  net = texts(stats.net(gain, times, by, base), "+.1f", " %")
+  begin = [f"{rule}, " if others[1:] else "" for rule in others]
+  longer = {
+    f"{x}same drafts": net.get(rule, NOTHING)
+    for x, rule in zip(begin, others, strict=True)
+  }
+  rows = {"Token/s": longer | speeds.to_dict(), "Speed-up": ups.to_dict()}
+  return pd.DataFrame(rows).T.drop(columns=PLAIN, errors="ignore")
+
+
+def _said(gains: dict[str, Estimate]) -> str:
+  """Says how large each gain is and how sure."""
+  return ", ".join(
+    f"{text(gain, '+.1f', ' %')} on {name} ({sigmas(gain)})"
+    for name, gain in gains.items()
+  )
+
+
+def sigmas(value: Estimate) -> str:
+  """Says how sure it is that a number is not 0."""
+  if not value.error > 0:
+    return "of an error that is not known"
+  far = value.mean / value.error
+  near = "0 within its error, " if math.fabs(far) < 2 else ""
+  return f"{near}{far:+.1f} sigma"
+
+
+def _printed(group: Group, where: pd.Series, row: str = "average"):
+  """Returns the paper's result of its closest pair, or None.
+
+  Args:
+    group: The runs.
+    where: A row of a frame, with its tree, proposal and temperature.
+    row: A row of the paper's table.
+  """
   pair = paper.closest(group.config["models"])
-  return paper.lengths(pair, str(place.tree), place.temperature, row)
+  if pair is None or where["proposal"] != paper.PROPOSAL:
+    return None
+  return paper.lengths(pair, where["tree"], where["temperature"], row)
 
 
-def _beside(
-  group: Group, place: Method, row: str = "average", digits: int = 2
-) -> list[str]:
+def _about_paper(groups: Sequence[Group]) -> list[str]:
+  pairs = [paper.closest(group.config["models"]) for group in groups]
+  return [PAPER] if any(pairs) else []
+
+
+def _beside(cells: paper.Comparison | None, digits: int) -> list[str]:
   """Returns the paper's part of a row: its delta, and both rules."""
-  cells = _printed(group, place, row)
   if cells is None:
     return [NOTHING] * 3
   texts = [NOTHING if math.isnan(cells.delta) else f"{cells.delta:+.1f}%"]
@@ -229,18 +290,17 @@ def _beside(
   return texts
 
 
-def _table(title: str, first: str, rules: Sequence[str], rows) -> Table:
-  """Makes a table of rows: each its name, this run's part, and the paper's."""
-  others = rules[1:]
-  begin = [f"{rule}, " * (len(others) > 1) for rule in others]
-  header = [f"{rule}same drafts" for rule in begin]
-  header += [*rules, *(f"{rule}check" for rule in begin)]
-  groups, beside = [("", 1), ("this run", len(header))], []
-  if any({*printed} != {NOTHING} for *_, printed in rows):
-    beside = ["Delta", *paper.VERIFIERS]
-    groups.append(("the paper", len(beside)))
-  rows = [[name, *run, *printed[: len(beside)]] for name, run, printed in rows]
-  return Table(title, groups, [first, *header, *beside], rows)
+def _table(title: str, cells: pd.DataFrame, printed: Sequence) -> Table:
+  """Makes a table of this run's columns, and of the paper's if it has any."""
+  groups = {"this run": cells}
+  if any(printed):
+    rows = [
+      _beside(row, 1 if name == "Token/s" else 2)
+      for name, row in zip(cells.index, printed, strict=True)
+    ]
+    names = ["Delta", *paper.VERIFIERS]
+    groups["the paper"] = pd.DataFrame(rows, cells.index, names)
+  return Table(title, pd.concat(groups, axis=1))
 
 
 def timed_once(
@@ -259,7 +319,7 @@ MAIN_TABLE = Experiment(
   sweep=timed_once,
   render=_render_main,
   configs=(*BOTH, "quickstart:eagle"),
-  base={"temperatures": (1.0,), "explorer.per_task": 0},
+  base={"explorer.per_task": 0},
 )
 TEMPERATURE = sweep(
   "temperature",

@@ -9,20 +9,17 @@ Several configs of the same target show its drafts one after the other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
-from experiments import comparing, experiment, figures, paper, sweeps
-from experiments.comparing import ByItem, percent, relative_length
+import pandas as pd
+
+from experiments import experiment, figures, paper, sweeps
 from experiments.experiment import Artefact, Experiment, Group, Shard
 from tv_jax.engine.results import Estimate
-from tv_jax.io.tables import Table
-from tv_jax.runs import metrics
-from tv_jax.runs.records import Method
-from tv_jax.runs.report import tables
+from tv_jax.runs import stats
+from tv_jax.runs.tables import Table, text, texts
 
 BASE, RAN = RULES = "token_level", "traversal"
 TREES = "chain:7", "eagle", "kary:2x5"
-HEADER = ["drafted", "tree", "rule", "gain", "length", "check"]
 NOTE = (
   "Gain: over the first row, paired by question; other trees have other drafts."
   " Length: the tokens that a rule expects to"
@@ -34,96 +31,90 @@ NOTE = (
 )
 
 
-class Place(NamedTuple):
-  """A rule on a tree."""
-
-  tree: str
-  rule: str
-  by_item: ByItem  # tokens a cycle that it expects
-  check: Estimate | None  # realised minus expected length, of the rule that ran
-
-  @property
-  def length(self) -> Estimate:
-    """The expected length, over questions."""
-    return Estimate.of([*self.by_item.values()])
-
-  def gain(self, base: Place) -> Estimate | None:
-    """Returns how much longer this place is, in percent."""
-    return relative_length(self.by_item, base.by_item)
-
-
-def rules_on_trees(group: Group, temperature: float) -> list[Place]:
-  """Returns both rules on trees, the base before all; [] if it has not run."""
-  result = []
-  for tree in TREES:
-    method = Method(
-      tree=tree,
-      proposal=paper.PROPOSAL,
-      temperature=temperature,
-      verifier=RAN,
-    )
-    answers = comparing.answers_of(group.answers, method)
-    for rule in RULES:
-      if by_item := metrics.expected_by_item(answers, rule):
-        place = Place(
-          tree=tree,
-          rule=rule,
-          by_item=by_item,
-          check=metrics.cell(answers).check if rule == RAN else None,
-        )
-        result.append(place)
-  return result if result and result[0].tree == TREES[0] else []
-
-
 def render(groups: Sequence[Group]) -> Artefact:
   """Makes a table of each group, and draws lengths against nodes."""
-  artefact, figure = Artefact(), {}
+  artefact, panels = Artefact(), {}
   for group in groups:
-    for hot in sorted({a.method.temperature or 0 for a in group.answers}):
+    drafted = group.drafted
+    suits = (drafted["verifier"] == RAN) & drafted["tree"].isin(TREES)
+    suits &= drafted["proposal"] == paper.PROPOSAL
+    for hot, cycles in drafted[suits].groupby("temperature"):
       title = f"{group.name}, T = {hot:g}"
-      rows, lines = [], figure.setdefault(title, {})
-      compared = rules_on_trees(group, hot)
-      if len(compared) > 1:
-        artefact.reading.append(f"{title}: {_longest(compared)}.")
-      for place in compared:
-        nodes = sweeps.nodes(place.tree)
-        gain = None if place is compared[0] else place.gain(compared[0])
-        rows.append(
-          [
-            f"{nodes:g}",
-            place.tree,
-            place.rule,
-            percent(gain),
-            tables.estimate(place.length, ".3f"),
-            tables.estimate(place.check, "+.3f"),
-          ]
-        )
-        lines.setdefault(place.rule, {})[nodes] = place.length
-      artefact.tables.append(Table(title, [], HEADER, rows))
+      lengths, gains, check = compared(cycles)
+      nodes = lengths.index.get_level_values("tree").map(sweeps.nodes)
+      cells = pd.DataFrame(
+        {
+          "gain": texts(gains, "+.1f", " %"),
+          "length": texts(lengths, ".3f"),
+          "check": texts(check, "+.3f"),
+        }
+      )
+      names = lengths.index.to_frame(index=False)
+      names.insert(0, "drafted", nodes.map("{:g}".format))
+      cells.index = pd.MultiIndex.from_frame(names)
+      artefact.tables.append(Table(title, cells))
+      artefact.reading.append(f"{title}: {_longest(gains)}.")
+      rules = lengths.index.get_level_values("rule")
+      panels[title] = lengths.set_axis(
+        pd.MultiIndex.from_arrays([rules, nodes], names=["rule", "nodes"])
+      )
     artefact.notes += group.notes
   names = "-".join(group.name for group in groups)
   artefact.figures[f"drafts-{names}"] = figures.lines(
-    figure, x="drafted nodes", y="tokens a cycle", height=4.0
+    panels, x="drafted nodes", y="tokens a cycle", height=4.0
   )
   artefact.notes.append(NOTE)
   return artefact
 
 
-def _longest(compared: Sequence[Place]) -> str:
-  """Says which rule and tree of a list are longest."""
-  base, *others = compared
-  gains = [(place.gain(base), place) for place in others]
-  known = [(gain, place) for gain, place in gains if gain]
-  subject = "no question was asked of both"
-  if not known:
-    return subject
-  gain, best = max(known, key=lambda pair: pair[0].mean)
-  than = f"longer than {base.rule} on {base.tree}"
+def compared(cycles: pd.DataFrame) -> tuple[pd.DataFrame, ...]:
+  """Returns lengths, gains and checks of both rules, by tree and rule.
+
+  The gains are over the first row, paired by question: NaN there, and where no
+  question was asked of both trees. The checks are of the rule that ran.
+  """
+  each = {
+    (tree, rule): stats.questions(of_tree, (), f"expected_{rule}")
+    for tree, of_tree in cycles.groupby("tree", observed=True)
+    for rule in RULES
+  }
+  each = {
+    (tree, rule): each[tree, rule]
+    for tree in TREES
+    for rule in RULES
+    if (tree, rule) in each
+  }
+  base = each.get((TREES[0], BASE))
+  gains = {}
+  for place, lengths in each.items():
+    both = pd.DataFrame({"ours": lengths, "base": base}).dropna()
+    if place != (TREES[0], BASE) and len(both):
+      columns = both["ours"], both["base"], both.index
+      gains[place] = vars(stats.relative(*columns))
+  index = pd.MultiIndex.from_tuples(each, names=["tree", "rule"])
+  lengths = [vars(Estimate.of(values)) for values in each.values()]
+  known = pd.DataFrame.from_dict(gains, "index", columns=["mean", "error", "n"])
+  check = stats.check(cycles, ["tree", "verifier"]).rename_axis(index.names)
+  return (
+    pd.DataFrame(lengths, index),
+    known.reindex(index),
+    check.reindex(index),
+  )
+
+
+def _longest(gains: pd.DataFrame) -> str:
+  """Says which rule and tree are longest."""
+  known = gains.dropna(subset="mean")
+  if known.empty:
+    return "no question was asked of both"
+  tree, rule = known["mean"].idxmax()
+  gain = Estimate(**known.loc[(tree, rule)])
+  than = f"longer than {BASE} on {TREES[0]}"
   if gain.mean <= 0:
     return f"nothing is {than}"
   return (
-    f"{best.rule} on {best.tree} is {percent(gain)} {than}"
-    f" ({comparing.sigmas(gain)})"
+    f"{rule} on {tree} is {text(gain, '+.1f', ' %')} {than}"
+    f" ({sweeps.sigmas(gain)})"
   )
 
 
@@ -146,9 +137,7 @@ DRAFTS = Experiment(
     "verifiers": RAN,
     "baseline": BASE,
     "proposals": paper.PROPOSAL,
-    "temperatures": (1.0,),
     "plain": False,
-    "draft_temperature": 0.0,
     **experiment.LENGTHS_ALONE,
   },
 )

@@ -7,18 +7,12 @@ import numpy as np
 import pytest
 
 from configs import llama3_1b_8b, quickstart
-from experiments import (
-  experiment,
-  names,
-  paper,
-  running,
-  worked_example,
-)
+from experiments import experiment, names, paper, running
 from tests import test_report
 from tests.commands import run
 from tests.stores import ROOT
-from tv_jax.io.tables import NOTHING
-from tv_jax.runs.report.tables import TASKS
+from tv_jax.runs.records import TASKS
+from tv_jax.runs.tables import NOTHING, joined
 
 HOT = (0.2, 0.4, 0.6, 0.8, 1.0)
 
@@ -58,13 +52,10 @@ def render(name, folder):
 
 def rows_of(table):
   """Returns the rows by their first cell, each as a dict by column."""
-  groups = table.groups or [("", len(table.header))]
-  spans = [name for name, span in groups for _ in range(span)]
-  columns = [
-    f"{'paper ' * (span == 'the paper')}{name}"
-    for span, name in zip(spans, table.header, strict=True)
-  ]
-  return {row[0]: dict(zip(columns, row, strict=True)) for row in table.rows}
+  cells = table.flat
+  names = [name.removeprefix("this run ") for name in joined(cells.columns)]
+  rows = cells.set_axis(names, axis=1).to_dict("records")
+  return {row[names[0]]: row for row in rows}
 
 
 def test_the_papers_numbers_stand_beside_ones_own(tmp_path):
@@ -87,7 +78,7 @@ def test_paired_gains_come_first_and_are_those_that_were_planted(tmp_path):
   answers = planted(["eagle"], lambda tree, t: 0.05)
   unit(tmp_path, [*answers])
   (table,) = render("main_table", tmp_path).tables
-  assert table.header[1] == "same drafts"
+  assert table.cells.columns[0] == ("this run", "same drafts")
   gain, error = map(
     float, rows_of(table)["Average"]["same drafts"][:-2].split(" ± ")
   )
@@ -126,7 +117,7 @@ def test_a_gain_that_grows_with_temperature_is_seen(tmp_path):
   rows = rows_of(table)
   gains = [row["same drafts"].split()[0] for row in rows.values()]
   assert [*map(float, gains)] == pytest.approx([1, 2, 3, 4, 5], abs=0.3)
-  assert rows["1.0"]["paper traversal"] == "3.99 ± 0.01"
+  assert rows["1.0"]["the paper traversal"] == "3.99 ± 0.01"
   assert NOTHING not in rows["1.0"].values()
   assert {*artefact.figures} == {
     f"temperature-{end}{tmp_path.name}" for end in ("", "gain-")
@@ -184,20 +175,6 @@ def test_the_sweeps_are_the_papers():
     assert [shard.overrides[field] for shard in shards] == wanted
 
 
-def test_the_worked_example_is_the_papers():
-  exact = [2 / 3, 7 / 11, 0, 1 / 2, 1]
-  joint = worked_example.single_token()
-  assert joint == pytest.approx(worked_example.TABLE_1, abs=1e-6)
-  walk = worked_example.chances("traversal")
-  assert [*walk] == ["X3", "X4", "X1", "X5", "X2"]
-  assert [*walk.values()] == pytest.approx(exact, abs=1e-6)
-  assert worked_example.reached("token_level") == pytest.approx(0.5, abs=1e-6)
-  siblings = worked_example.second_sibling()
-  assert siblings == pytest.approx({"b": 4 / 9, "c": 1})
-  artefact = worked_example.render([])
-  assert not [row for row in artefact.tables[0].rows if row[1:4] != row[4:]]
-
-
 def test_the_documents_experiment_is_one(tmp_path, monkeypatch):
   text = (ROOT / "docs" / "experiments.md").read_text()
   (program,) = re.findall(r"```python\n(.*?)```", text, re.S)
@@ -209,8 +186,8 @@ def test_the_documents_experiment_is_one(tmp_path, monkeypatch):
   assert trees == ["branching:2,1", "branching:4,1", "branching:8,1"]
   unit(tmp_path / "run", [*planted(trees, lambda tree, t: 0.03)])
   (table,) = width.render([experiment.read(tmp_path / "run")]).tables
-  assert [row[0] for row in table.rows] == trees
-  assert all(cell != NOTHING for row in table.rows for cell in row)
+  assert [*table.cells.index] == trees
+  assert (table.cells != NOTHING).all(axis=None)
 
 
 def test_a_field_that_the_experiment_sets_is_refused():

@@ -8,7 +8,7 @@ import pytest
 from experiments import trees
 from tests import test_report
 from tests.test_experiments import render, unit
-from tv_jax.io.tables import NOTHING
+from tv_jax.runs.tables import NOTHING
 
 BASE, RAN = trees.RULES
 # What each rule expects of each tree, in the mean.
@@ -42,7 +42,7 @@ def answers(lengths):
 def rows_of(artefact):
   """Returns the rows by tree and rule."""
   (table,) = artefact.tables
-  rows = [dict(zip(table.header, row, strict=True)) for row in table.rows]
+  rows = table.flat.to_dict("records")
   return {(row["tree"], row["rule"]): row for row in rows}
 
 

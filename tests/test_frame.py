@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -251,3 +252,80 @@ def test_the_cycles_are_written_as_csv(folder, cycles):
   again = pd.read_csv(path)
   assert [*again.columns] == [*cycles.columns]
   assert again["gained"].sum() == cycles["gained"].sum()
+
+
+def test_a_number_that_is_not_known_makes_its_mean_unknown(tmp_path):
+  made = [*test_report.items()]
+  one = next(x for x in made if x["verifier"] == "traversal")
+  one["expected"]["traversal"][3] = None  # a NaN, as JSON has it
+  cycles = tv_jax.frame(test_report.unit(tmp_path, made))
+  by = ["tree", "verifier"]
+  means = stats.by_question(cycles, by, "expected")["mean"]
+  assert means[one["tree"], "traversal"] != means[one["tree"], "traversal"]
+  assert means["eagle", "traversal"] > 1
+  for found in (stats.gain(cycles, by), stats.check(cycles, by)):
+    assert found["mean"].isna()[one["tree"], "traversal"]
+
+
+def timed(verifier="traversal", **fields):
+  return pd.DataFrame(
+    {
+      "run": "a",
+      "asked": [0, 1],
+      "question": [1, 2],
+      "tree": "none" if verifier == "plain" else "eagle",
+      "proposal": "none" if verifier == "plain" else "top_k",
+      "temperature": 1.0,
+      "verifier": verifier,
+      "tokens": [10, 30],
+      "seconds": [1.0, 2.0],
+      "cycles": [5, 10],
+    }
+    | fields
+  )
+
+
+def test_what_all_questions_share_is_no_error_of_a_comparison():
+  """Questions differ in speed, so they are compared pair by pair."""
+  speed = stats.ratio(timed(), (), ["tokens"], ["seconds"]).loc[0]
+  assert speed["mean"] == pytest.approx(40 / 3)
+  assert speed["error"] > 1
+  both = pd.concat([timed("plain"), timed(tokens=[20, 60])])
+  beside = stats.with_base(both, "plain").query("verifier == 'traversal'")
+  over, under = ["tokens", "seconds_base"], ["seconds", "tokens_base"]
+  longer = stats.ratio(beside, (), over, under).loc[0]
+  assert (longer["mean"], longer["error"]) == pytest.approx((2, 0))
+
+
+@pytest.mark.parametrize(
+  ("share", "error", "mean"), [(0.9, 1 / 0.9, 20), (1.1, 1 / 1.1, -1.818182)]
+)
+def test_the_net_gain_is_in_tokens_a_second(share, error, mean):
+  slower = timed(seconds=[share, 2 * share])
+  times = pd.concat([timed("token_level"), slower])
+  longer = pd.DataFrame(
+    {"mean": [8.0], "error": [1.0], "n": [9]}, index=["traversal"]
+  )
+  found = stats.net(longer, times, ["verifier"], "token_level")
+  found = found.loc["traversal"]
+  assert tuple(found) == pytest.approx((mean, error, 2), rel=1e-6)
+
+
+def test_the_error_of_a_quotient_is_that_of_many_draws():
+  """The error of a ratio of sums, against the spread of simulated ratios."""
+  rng = np.random.default_rng(0)
+  item = np.repeat(np.arange(200), 2)
+
+  def draw():
+    question = 1 + 0.3 * rng.random((200, 4)).repeat(2, 0)
+    return (question * (1 + 0.1 * rng.random((400, 4)))).T
+
+  draws = [
+    stats.quotient(item, x[:2], x[2:]) for x in (draw() for _ in range(1000))
+  ]
+  means = np.array([estimate.mean for estimate in draws])
+  error = np.mean([estimate.error for estimate in draws])
+  assert error == pytest.approx(means.std(ddof=1), rel=0.05)
+  # The rounds of a question are not independent draws.
+  apart = stats.quotient(np.arange(400), *np.split(draw(), 2))
+  assert apart.error < 0.8 * error

@@ -9,7 +9,7 @@ import pytest
 
 from experiments import paper
 from tv_jax import runs
-from tv_jax.runs.report.tables import TASKS
+from tv_jax.runs.records import TASKS
 
 MAIN = (paper.LLAMA3.table, paper.LLAMA2.table)
 

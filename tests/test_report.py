@@ -8,9 +8,10 @@ import re
 import numpy as np
 import pytest
 
+import tv_jax
 from tests import test_evaluate
 from tv_jax import runs
-from tv_jax.runs import metrics, report, store
+from tv_jax.runs import report, stats, store
 from tv_jax.runs.records import Answer
 
 RULES = ("token_level", "traversal")
@@ -98,40 +99,63 @@ def rows_of(path):
     return list(csv.DictReader(file))
 
 
-def own_items(row, made):
-  """Returns the items that a row of a CSV file pools."""
-  return [
-    item
-    for item in made
-    if row["task"] in ("all", item["task"])
-    and all(row[k] == str(item[k]) for k in ("tree", "verifier"))
-  ]
+def gains_of(made, baseline="token_level"):
+  """Returns the gains of lines in percent, with their errors, as text."""
+  gains = {}
+  for tree in dict.fromkeys(x["tree"] for x in made if x["tree"] != "none"):
+    of = [x for x in made if (x["tree"], x["verifier"]) == (tree, "traversal")]
+    columns = zip(
+      *(
+        (own, base, x["question"])
+        for x in of
+        for own, base in zip(
+          x["expected"]["traversal"], x["expected"][baseline], strict=True
+        )
+      ),
+      strict=True,
+    )
+    gains[tree] = stats.relative(*map(np.array, columns))
+  return gains
 
 
-def test_cells_are_the_metrics_of_the_lines(tmp_path):
-  made = [*items()]
-  report.write(unit(tmp_path, made))
+def test_numbers_are_statistics_of_the_frames(tmp_path):
+  """tests/test_frame.py has the statistics."""
+  folder = unit(tmp_path, [*items()])
+  report.write(folder)
   rows = rows_of(tmp_path / "cells.csv")
   assert len(rows) == 3 * 5  # two tasks and all of them; plain and two by two
+  cycles, answers = tv_jax.frame(folder), runs.answers(folder)
   for row in rows:
-    own = own_items(row, made)
-    cell = metrics.cell(map(Answer.of, own), "token_level")
-    for name, value in (
-      ("acceptance_by_item", cell.by_item),
-      ("acceptance_by_token", cell.by_token),
-      ("exact_match", cell.exact_match),
-      ("drafted", cell.drafted),
-      ("expected", cell.expected),
-      ("gain", cell.gain),
-      ("check", cell.check),
-    ):
+    own, made = (
+      table[
+        ((table["task"] == row["task"]) | (row["task"] == "all"))
+        & (table["tree"] == row["tree"])
+        & (table["verifier"] == row["verifier"])
+      ]
+      for table in (cycles, answers)
+    )
+    wanted = {
+      "acceptance_by_item": stats.by_question(own),
+      "acceptance_by_token": stats.by_token(own),
+      "exact_match": stats.by_question(made, of="right"),
+      "drafted": stats.by_token(own, of="drafted"),
+      "expected": stats.by_token(own, of="expected"),
+      "check": stats.check(own),
+    }
+    if row["verifier"] == "traversal":
+      wanted |= {
+        "gain": stats.difference(own),
+        "gain_percent": stats.gain(own),
+      }
+    else:
+      assert (row["gain"], row["gain_n"]) == ("", "0")
+    for name, found in wanted.items():
       kept = [row[name], row[f"{name}_se"], row[f"{name}_n"]]
-      if value is None:
+      if found["mean"].isna().all():
         assert kept == ["", "", "0"]
       else:
-        wanted = value.mean, value.error, value.n
-        assert [*map(float, kept)] == pytest.approx(wanted, abs=1e-6)
-    assert int(row["cycles"]) == sum(len(item["accepted"]) for item in own)
+        assert [*map(float, kept)] == pytest.approx([*found.loc[0]], abs=1e-6)
+    assert int(row["cycles"]) == len(own)
 
 
 def test_the_order_of_lines_changes_no_byte(tmp_path):
@@ -162,13 +186,7 @@ def test_the_main_table_has_a_row_a_task_and_trees_side_by_side(
   columns = [f"{tree} {one}" for tree in ("chain:5", "eagle") for one in rule]
   assert rows[0] == ["task", *columns]
   assert [row[0] for row in rows[2:]] == ["Multi-turn", "QA", "All"]
-  best = [
-    one
-    for one in made
-    if (one["tree"], one["verifier"]) == ("eagle", "traversal")
-  ]
-  gain = metrics.cell(map(Answer.of, best), "token_level").relative
-  assert rows[-1][-1] == f"{gain:+.2f} %"
+  assert rows[-1][-1] == f"{gains_of(made)['eagle']:+.2f} %"
   latex = (tmp_path / "table.tex").read_text()
   assert latex.count("\\\\") == 5 + 5
   # The paired gains come first, everywhere.
@@ -238,36 +256,52 @@ def test_the_page_holds_the_traces(tmp_path):
 def test_a_page_begins_with_the_result_and_a_plot_of_it(tmp_path):
   made = [*items()]
   page = report.write(unit(tmp_path, made)).page.read_text()
-  first, second = gains = [
-    metrics.cell(
-      (
-        Answer.of(one)
-        for one in made
-        if (one["tree"], one["verifier"]) == (tree, "traversal")
-      ),
-      "token_level",
-    ).relative
-    for tree in ("chain:5", "eagle")
-  ]
+  first, second = gains_of(made).values()
   sentence = (
     "On the same drafts, compared with token_level, traversal gains"
     f" {first:+.1f} % on chain:5 and {second:+.1f} % on eagle."
   )
   assert sentence in page
   assert page.index(sentence) < page.index("<svg") < page.index("<table")
-  (svg,) = re.findall('<svg viewBox="0 0 360.*?</svg>', page, re.S)
-  (zero,) = re.findall('class="zero" d="M([0-9.]+) ', svg)
-  marks = re.findall(
-    r'd="M(\S+) \S+H(\S+)".*?cx="(\S+)".*?>(\S+ ± \S+ %)<', svg, re.S
-  )
-  scale = None
-  for gain, (*places, text) in zip(gains, marks, strict=True):
-    assert text == f"{gain:+.1f} %"
-    low, high, x = (float(place) - float(zero) for place in places)
-    percent = x / gain.mean  # in units of the figure
-    assert (high - low) / 2 == pytest.approx(2 * gain.error * percent, abs=0.15)
-    scale = scale or percent
-    assert percent == pytest.approx(scale, rel=0.01)
+  (svg,) = re.findall("<svg.*?</svg>", page, re.S)
+  texts = re.findall("<text.*?>(.*?)</text>", svg, re.S)
+  for name, gain in (("chain:5", first), ("eagle", second)):
+    assert {name, f"{gain:+.1f} %"} <= {*texts}
+
+
+def test_conditions_share_a_scale_and_are_said_once(tmp_path):
+  made = [
+    line | {"temperature": hot, "expected": {**line["expected"]}}
+    for hot in (0.5, 1.0)
+    for line in items()
+  ]
+  unit(tmp_path, made, temperatures=(0.5, 1.0))
+  page = report.write(tmp_path).page.read_text()
+  (sentence,) = re.findall("On the same drafts, compared.*?<", page)
+  assert sentence.count("with without_replacement, T = 0.5 ") == 1
+  assert sentence.count("with without_replacement, T = 1 ") == 1
+  (svg,) = re.findall("<svg.*?</svg>", page, re.S)
+  assert svg.count(">without_replacement, T = ") == 2
+  # Both panels have the same ticks, at the same places.
+  ticks = re.findall(r'<text [^>]*x="([\d.]+)"[^>]*>([^<%]+)</text>', svg)
+  numbers = [(x, text) for x, text in ticks if text[-1].isdigit()]
+  assert len(numbers) == 2 * len({*numbers}) > 4
+
+
+def test_a_position_that_no_tree_has_is_a_dash(tmp_path):
+  made = [*items(("chain:2", "chain:3"))]
+  for line in made:
+    most = {"chain:2": 3, "chain:3": 4}.get(line["tree"], 1)
+    line["accepted"] = [min(n, most) for n in line["accepted"]]
+  for line in made:  # one rule never comes as far as the tree
+    if (line["tree"], line["verifier"]) == ("chain:3", "token_level"):
+      line["accepted"] = [min(n, 3) for n in line["accepted"]]
+  unit(tmp_path, made, trees="chain:2 chain:3")
+  (table,) = [x for x in report.write(tmp_path).tables if "posit" in x.title]
+  third = table.cells["reached", "3"]
+  assert third["chain:2", "traversal"] == "\u2013"
+  assert third["chain:3", "token_level"] == "0.00 ± 0.00"
+  assert third["chain:3", "traversal"] > "0.00 ± 0.00"
 
 
 def test_a_folder_without_answers_is_refused(tmp_path):

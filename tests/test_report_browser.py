@@ -5,16 +5,17 @@ import json
 import re
 import subprocess
 
+import pandas as pd
 import pytest
 
 from tests.checkpoints import pair
 from tests.test_evaluate import expected_length
 from tv_jax.engine.config import decode_config
 from tv_jax.engine.decode import Batch, Prompt, decode
-from tv_jax.io.tables import Table
 from tv_jax.replay import Recording
 from tv_jax.runs import asking
 from tv_jax.runs.report.page import render
+from tv_jax.runs.tables import Table
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
@@ -103,13 +104,12 @@ def shown():
 @pytest.fixture
 def ask(shown, tmp_path):
   """Opens a step of the page, and returns a script's result there."""
-  header = [str(i) for i in range(10)]
-  wide = Table("Wide", [], header, [["a"] + ["1.234 ± 0.567"] * 9])
+  cells = pd.DataFrame({str(i): ["1.234 ± 0.567"] for i in range(9)}, ["a"])
+  wide = Table("Wide", cells)
   text = render(
     title=f"A {'long' * 20} title {HOSTILE}",
     warnings=[HOSTILE],
     result=HOSTILE,
-    plots=[],
     lead=HOSTILE,
     tables=[wide],
     traces=shown,

@@ -30,7 +30,7 @@ from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import Estimate
 from tv_jax.io import checks
 from tv_jax.io.errors import UserError
-from tv_jax.runs import metrics
+from tv_jax.runs import stats
 
 # Default depth of the longest chain.
 LONGEST = 8
@@ -66,7 +66,7 @@ class Scores:
     """
     return [
       # With fewer cycles for the same text, cycles are longer.
-      metrics.relative(base, cycles, np.arange(len(base)))
+      stats.relative(base, cycles, np.arange(len(base)))
       for cycles, base in zip(
         self.cycles[rule], other.cycles[rule], strict=False
       )

@@ -3,7 +3,7 @@
 from absl import flags
 
 from tv_jax import proposals, replay
-from tv_jax.io import cli, names, progress, tables
+from tv_jax.io import cli, names, progress
 from tv_jax.io.errors import UserError
 from tv_jax.replay import comparison
 from tv_jax.verifiers import DEFAULT, VERIFIERS, resolve, unsupported_reason
@@ -62,7 +62,7 @@ def _replay(path, cycles, rules):
       )
       by[name] = "stopping" if rule.offers else f"{_COINS.value} runs"
   print(comparison.describe(path, cycles))
-  tables.show([comparison.table(cycles, lengths, by)])
+  print(comparison.table(cycles, lengths, by).to_string(index=False))
   if line := comparison.check_line(cycles, lengths):
     print(line)
 

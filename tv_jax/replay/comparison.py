@@ -1,15 +1,15 @@
 """The table of a replay and the lines around it."""
 
 import numpy as np
+import pandas as pd
 
 from tv_jax.engine.results import Estimate
-from tv_jax.io import tables
 from tv_jax.replay.cycles import Cycles
 
 
 def table(
   cycles: Cycles, lengths: dict[str, np.ndarray], by: dict[str, str]
-) -> tables.Table:
+) -> pd.DataFrame:
   """Makes a table with a row for each rule.
 
   Args:
@@ -21,13 +21,13 @@ def table(
   header = ["verifier", "expected length", f"minus {base}", "by"]
   rows = []
   for name, length in lengths.items():
-    gain = tables.NOTHING
+    gain = "\u2013"
     if name != base:
       difference = length - lengths[base]
       gain = f"{Estimate.clustered(difference, cycles.item):+.4f}"
     mean = f"{Estimate.clustered(length, cycles.item):.4f}"
     rows.append([name, mean, gain, by[name]])
-  return tables.Table("", [], header, rows)
+  return pd.DataFrame(rows, columns=header)
 
 
 def describe(path, cycles: Cycles) -> str:

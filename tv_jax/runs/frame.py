@@ -15,7 +15,15 @@ import pandas as pd
 
 from tv_jax.io.errors import UserError
 from tv_jax.runs import store
-from tv_jax.runs.records import AXES, DRAFTED_AXES, NONE, PLAIN, TASKS, Answer
+from tv_jax.runs.records import (
+  ALL,
+  AXES,
+  DRAFTED_AXES,
+  NONE,
+  PLAIN,
+  TASKS,
+  Answer,
+)
 from tv_jax.runs.store import StoredRun
 
 # The columns that tell answers apart.
@@ -50,7 +58,8 @@ def frame(folders: Runs) -> pd.DataFrame:
   Raises:
     UserError: There is no run in a folder.
   """
-  pairs = [pair for pair in _read(folders) if pair[1].error is None]
+  units = _runs(folders)
+  pairs = [pair for pair in _pairs(units) if pair[1].error is None]
   made = [answer for _, answer in pairs]
   counts = [len(answer.accepted) for answer in made]
   whole = _keys(pairs).iloc[np.arange(len(made)).repeat(counts)]
@@ -66,7 +75,9 @@ def frame(folders: Runs) -> pd.DataFrame:
 
   whole["drafted"] = numbers(answer.drafted for answer in made)
   whole["expected"] = np.nan
-  for rule in dict.fromkeys(_flat(answer.expected for answer in made)):
+  panel = _flat(answer.expected for answer in made)
+  panel += [unit.config["baseline"] for unit in units]
+  for rule in dict.fromkeys(panel):
     expected = numbers(answer.expected.get(rule) for answer in made)
     whole[f"expected_{rule}"] = expected
     own = (whole["verifier"] == rule).to_numpy()
@@ -90,7 +101,7 @@ def answers(folders: Runs) -> pd.DataFrame:
       right: Whether it equals a reference; NA without a reference.
       error: The reason why the answer is missing, or None.
   """
-  pairs = _read(folders)
+  pairs = _pairs(_runs(folders))
   made = [answer for _, answer in pairs]
   result = _keys(pairs)
   for name in ("text", "tokens", "faults", "error"):
@@ -127,6 +138,13 @@ def timings(folders: Runs) -> pd.DataFrame:
   return _ordered(result, [unit.config for unit in _runs(folders)])
 
 
+def with_all(table: pd.DataFrame) -> pd.DataFrame:
+  """Adds each row once more, with the name of all tasks together."""
+  tasks = [*table["task"].cat.categories, ALL]
+  both = pd.concat([table, table.assign(task=ALL)], ignore_index=True)
+  return both.assign(task=pd.Categorical(both["task"], tasks))
+
+
 def _runs(folders: Runs) -> list[StoredRun]:
   """Reads the runs in folders; runs that are read already stay as they are."""
   if isinstance(folders, StoredRun):
@@ -139,8 +157,8 @@ def _runs(folders: Runs) -> list[StoredRun]:
   return [*found]
 
 
-def _read(folders: Runs) -> list[tuple[StoredRun, Answer]]:
-  return [(unit, answer) for unit in _runs(folders) for answer in unit.items]
+def _pairs(units: Sequence[StoredRun]) -> list[tuple[StoredRun, Answer]]:
+  return [(unit, answer) for unit in units for answer in unit.items]
 
 
 def _keys(pairs: Sequence[tuple[StoredRun, Answer]]) -> pd.DataFrame:

@@ -32,8 +32,6 @@ DRAFTED_AXES = ("tree", "proposal", "verifier")
 class Method:
   """A way to decode: a point of the grid.
 
-  A field that is None stands for all its values, pooled.
-
   Attributes:
     tree: The tree's name in the config.
     proposal: How siblings are drawn.
@@ -42,11 +40,11 @@ class Method:
     seed: Seed of all random draws.
   """
 
-  tree: str | None = None
-  proposal: str | None = None
-  verifier: str | None = None
-  temperature: float | None = None
-  seed: int | None = None
+  tree: str
+  proposal: str
+  verifier: str
+  temperature: float
+  seed: int
 
   @classmethod
   def of(cls, fields: Mapping) -> Method:
@@ -58,40 +56,32 @@ class Method:
     """Returns whether nothing is drafted."""
     return self.verifier == PLAIN
 
-  def pooled(self, *names: str) -> Method:
-    """Returns the method with these fields pooled."""
-    return dataclasses.replace(self, **dict.fromkeys(names))
-
-  @property
-  def fields(self) -> dict:
-    """The fields that are not pooled, by name."""
-    return {k: v for k, v in vars(self).items() if v is not None}
-
-  @property
-  def undrafted(self) -> Method:
-    """Plain decoding with the same temperature and seed."""
-    return dataclasses.replace(self, tree=NONE, proposal=NONE, verifier=PLAIN)
-
-  @property
-  def conditions(self) -> list[str]:
-    """The other axes in words: "T = 1", "seed 0"."""
-    short = {"temperature": "T = ", "seed": "seed "}
-    return [
-      short.get(name, f"{name} = ")
-      + (f"{value:g}" if isinstance(value, float) else str(value))
-      for name, value in self.fields.items()
-      if name not in DRAFTED_AXES
-    ]
-
   def __str__(self) -> str:
     """For example "traversal on eagle, without_replacement, T = 1, seed 0"."""
-    what = "plain decoding"
-    if not self.plain:
-      what = f"{self.verifier} on {self.tree}, {self.proposal}"
-    return ", ".join([what, *self.conditions])
+    return in_words(vars(self))
+
+
+def in_words(axes: Mapping) -> str:
+  """Returns values of axes in words, as "without_replacement, T = 1"."""
+  axes, words = dict(axes), []
+  if axes.get("verifier") == PLAIN:
+    axes = {k: v for k, v in axes.items() if k not in DRAFTED_AXES}
+    words.append("plain decoding")
+  elif {"tree", "verifier"} <= axes.keys():
+    words.append(f"{axes.pop('verifier')} on {axes.pop('tree')}")
+  begin = {"temperature": "T = ", "seed": "seed "}
+  begin |= dict.fromkeys(DRAFTED_AXES, "")
+  for name, value in axes.items():
+    value = f"{value:g}" if isinstance(value, float) else value
+    words.append(f"{begin.get(name, f'{name} = ')}{value}")
+  return ", ".join(words)
 
 
 AXES = tuple(field.name for field in dataclasses.fields(Method))
+# A table is of one condition: it has trees and rules as its rows or columns,
+# and pools the seeds.
+CONDITION = [x for x in AXES if x not in ("tree", "verifier", "seed")]
+METHOD = [*CONDITION, "tree", "verifier"]  # in the order of tables
 
 
 @dataclasses.dataclass(frozen=True)

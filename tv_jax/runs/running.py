@@ -6,7 +6,7 @@ import dataclasses
 import os
 import pathlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import jax
 
@@ -16,11 +16,13 @@ from tv_jax.io.errors import UserError
 from tv_jax.io.progress import Progress, silent
 from tv_jax.models import sharding, templates
 from tv_jax.models.checkpoint import Checkpoint
-from tv_jax.runs import environment, metrics, sources, store, timing
+from tv_jax.runs import environment, sources, stats, store, timing
 from tv_jax.runs.asking import Answerer
+from tv_jax.runs.frame import answers, frame
 from tv_jax.runs.questions import read_questions
-from tv_jax.runs.records import Answer, Method
+from tv_jax.runs.records import Method
 from tv_jax.runs.settings import Run, from_config, grid, to_dict
+from tv_jax.runs.tables import texts
 
 
 def load(settings: Run) -> Pair:
@@ -109,7 +111,12 @@ def run(
       answer(method, config)
       if len(kept) > before:
         seconds = time.perf_counter() - begin
-        line = _summary(method, kept.values())
+        unit = store.StoredRun(
+          folder=results.folder,
+          config=to_dict(settings),
+          items=tuple(kept.values()),
+        )
+        line = _summary(unit, method)
         progress(f"{i}/{len(methods)} {line} ({seconds:.0f} s)")
     if settings.timing.per_task and not results.timed:
       results.save_timing(timing.measure(pair, settings, questions, progress))
@@ -123,12 +130,15 @@ def unchanged(folder: pathlib.Path) -> bool:
   return not store.changed(store.load(folder / store.SOURCES), now)
 
 
-def _summary(method: Method, answers: Iterable[Answer]) -> str:
+def _summary(unit: store.StoredRun, method: Method) -> str:
   """Returns a line about a method's answers."""
-  cell = metrics.cell(answer for answer in answers if answer.method == method)
-  line = f"{method}: {cell.by_item:.2f} tokens a cycle"
-  if cell.failed:
-    line += f", {cell.failed} FAILED"
-  if cell.faults:
-    line += f", FAULTS IN {cell.faults} CYCLES"
+  of_method = (answer for answer in unit.items if answer.method == method)
+  unit = dataclasses.replace(unit, items=tuple(of_method))
+  made = answers(unit)
+  (length,) = texts(stats.by_question(frame(unit)))
+  line = f"{method}: {length} tokens a cycle"
+  if failed := made["error"].notna().sum():
+    line += f", {failed} FAILED"
+  if faults := made["faults"].sum():
+    line += f", FAULTS IN {faults} CYCLES"
   return line

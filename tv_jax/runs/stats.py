@@ -170,6 +170,28 @@ def net(longer: pd.DataFrame, times: pd.DataFrame, by: By, base: str):
   )
 
 
+def minus_plain(each: pd.Series) -> pd.DataFrame:
+  """Returns how far methods are from plain decoding, paired by question.
+
+  Args:
+    each: A mean of each question by method, as `questions` returns it.
+
+  Returns:
+    The mean differences by method.
+  """
+  table = each.rename("value").reset_index()
+  methods = [name for name in table if name not in ("value", "question")]
+  on = [name for name in methods if name not in DRAFTED_AXES]
+  plain = table.loc[table["verifier"] == PLAIN, ["question", *on, "value"]]
+  drafted = table[table["verifier"] != PLAIN]
+  both = drafted.merge(plain, on=["question", *on], suffixes=("", "_plain"))
+  both["less"] = both["value"] - both["value_plain"]
+  return _frame(
+    {key: Estimate.of(group["less"]) for key, group in _groups(both, methods)},
+    methods,
+  )
+
+
 def relative(lengths, base, item) -> Estimate:
   """Returns how much longer `lengths` is than `base`, in percent of the means.
 

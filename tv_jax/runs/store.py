@@ -52,10 +52,10 @@ class StoredRun:
 
   folder: pathlib.Path
   config: dict
-  environments: list[dict]
-  items: tuple[Answer, ...]
-  timing: dict | None
-  done: bool
+  environments: list[dict] = dataclasses.field(default_factory=list)
+  items: tuple[Answer, ...] = ()
+  timing: dict | None = None
+  done: bool = False
 
 
 def read(folder: str | os.PathLike) -> StoredRun:

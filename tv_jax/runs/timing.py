@@ -57,7 +57,7 @@ def measure(
     "environment": environment.describe(),
     "methods": [
       {
-        **method.pooled("seed").fields,
+        **{k: v for k, v in vars(method).items() if k != "seed"},
         "questions": [question.question_id for question in several],
         "tasks": [question.task for question in several],
         "seconds": [answer.seconds for answer in timed[method]],

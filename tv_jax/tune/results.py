@@ -7,10 +7,11 @@ import os
 import pathlib
 
 import numpy as np
+import pandas as pd
 
 from tv_jax.engine.results import Estimate
-from tv_jax.io import disk, tables
-from tv_jax.runs.report.tables import estimate
+from tv_jax.io import disk
+from tv_jax.runs import tables
 from tv_jax.tree import Tree
 
 
@@ -77,8 +78,8 @@ class Tuned:
         name,
         str(len(row.tree) - 1),
         " ".join(str(len(level)) for level in row.tree.levels[1:]),
-        estimate(row.measured, ".3f"),
-        estimate(None if name == self.name else row.gain, "+.3f"),
+        tables.text(row.measured, ".3f"),
+        tables.text(None if name == self.name else row.gain, "+.3f"),
       ]
       for name, row in self.rows.items()
     ]
@@ -86,13 +87,14 @@ class Tuned:
       header += ["decoded", "ms a cycle", "tokens/s", "over plain"]
       for cells, row in zip(rows, self.rows.values(), strict=True):
         speeds = _speeds(row.seconds or np.nan, row.speed, self.plain)
-        cells += [estimate(row.decoded, ".3f"), *speeds]
+        cells += [tables.text(row.decoded, ".3f"), *speeds]
       speeds = _speeds(self.plain, 1 / self.plain, self.plain)
       rows.insert(0, ["plain", *[tables.NOTHING] * 5, *speeds])
     title = "{verifier} with {proposal} at temperature {temperature:g}"
     title = title.format_map(self.settings)
     check = f"check: realised - expected = {self.check:+.3f}"
-    return tables.Table(title, [], header, rows, (check, *self.notes))
+    cells = pd.DataFrame(rows, columns=header).set_index("tree")
+    return tables.Table(title, cells, (check, *self.notes))
 
   def save(self, path: str | os.PathLike) -> None:
     """Writes the chosen tree as a JSON file, which `tree=` reads."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
 
 import jinja2
 
-from tv_jax.runs.records import Method
-from tv_jax.runs.report import forest
+from tv_jax.runs.records import CONDITION, in_words
+from tv_jax.runs.report import figures
+from tv_jax.runs.tables import Table
 
 _ASSETS = pathlib.Path(__file__).parent / "assets"
 
 
 def render(
   *,
+  tables: Sequence[Table] = (),
   traces: Sequence[Mapping] = (),
   settings: Sequence[tuple[str, Mapping]] = (),
   **texts,
@@ -23,11 +26,12 @@ def render(
   """Renders the page, which may be saved and sent as it is.
 
   Args:
+    tables: The tables.
     traces: The explorer's answers: the fields of their keys, "cycles" from
       `asking.explorer_trees`, and optionally "prompt".
     settings: Pairs of a name, and settings or an environment.
-    **texts: The rest of page.html: title, warnings, result (a sentence), plots,
-      lead, tables and definitions.
+    **texts: The rest of page.html: title, warnings, result (a sentence), figure
+      (SVG), caption, lead and definitions.
   """
   loader = jinja2.FileSystemLoader(_ASSETS)
   environment = jinja2.Environment(
@@ -39,9 +43,24 @@ def render(
     settings=[(name, [*_flat(values)]) for name, values in settings],
     style=(_ASSETS / "page.css").read_text(),
     script=(_ASSETS / "explorer.js").read_text(),
-    width=forest.WIDTH,
+    tables=map(_parts, tables),
     **texts,
   )
+
+
+def _parts(table: Table) -> dict:
+  """Returns what the template writes of a table."""
+  columns = table.flat.columns
+  pairs = [x if columns.nlevels > 1 else ("", x) for x in columns]
+  groups = itertools.groupby(group for group, _ in pairs)
+  return {
+    "title": table.title,
+    "notes": table.notes,
+    "groups": [(name, len([*same])) for name, same in groups],
+    "header": [name for _, name in pairs],
+    "rows": [*table.flat.itertuples(index=False, name=None)],
+    "names": table.cells.index.nlevels,
+  }
 
 
 def _embedded(traces: Sequence[Mapping]) -> str:
@@ -50,10 +69,10 @@ def _embedded(traces: Sequence[Mapping]) -> str:
     rule for x in traces for cycle in x["cycles"] for rule in cycle["stop"]
   }
   names = [
-    ", ".join([x["verifier"], x["proposal"], *Method.of(x).conditions])
-    for x in traces
+    in_words({x: trace[x] for x in ("verifier", *CONDITION, "seed")})
+    for trace in traces
   ]
-  data = {"traces": traces, "runs": names, "colors": forest.colors(rules)}
+  data = {"traces": traces, "runs": names, "colors": figures.colors(rules)}
   return json.dumps(data, allow_nan=False).replace("<", "\\u003c")
 
 

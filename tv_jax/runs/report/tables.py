@@ -1,48 +1,30 @@
-"""Makes a run's tables from its answers, without speeds.
+"""The tables of a run, made of its frames.
 
-The same answers therefore give the same bytes.
+`measures` computes all numbers without speeds once; cells.csv is its content.
+Each table is a selection of them as text. Without speeds the same answers give
+the same bytes.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+import pandas as pd
 
-from tv_jax.engine.results import Estimate
-from tv_jax.io.tables import NOTHING, Table, comma_separated
-from tv_jax.runs import metrics, records
-from tv_jax.runs.metrics import Cell
-from tv_jax.runs.records import ALL, Method
-from tv_jax.runs.store import StoredRun
+from tv_jax.runs import stats
+from tv_jax.runs.frame import with_all
+from tv_jax.runs.records import (
+  ALL,
+  AXES,
+  CONDITION,
+  METHOD,
+  PLAIN,
+  TASKS,
+  in_words,
+)
+from tv_jax.runs.tables import NOTHING, Table, by_method, texts
 
-# The cell of a task, which may be ALL, and of a method, whose seed is None.
-Cells = dict[str, dict[Method, Cell]]
+# Seeds are pooled in all tables.
+BY = ["task", *METHOD]
 
-AXES = tuple(name for name in records.AXES if name != "seed")
-
-# Columns of cells.csv, and the fields of a cell that they hold.
-_ESTIMATES = {
-  "acceptance_by_item": "by_item",
-  "acceptance_by_token": "by_token",
-  "drafted": "drafted",
-  "expected": "expected",
-  "exact_match": "exact_match",
-  "gain": "gain",
-  "gain_percent": "relative",
-  "check": "check",
-}
-_COUNTS = ("cycles", "faults", "failed")
-
-# Spec-Bench's six tasks, in the paper's order and under its names. In a run
-# with other tasks the names stay as they are.
-TASKS = {
-  "mt_bench": "Multi-turn",
-  "translation": "Translation",
-  "summarization": "Sum.",
-  "qa": "QA",
-  "math_reasoning": "Math",
-  "rag": "RAG",
-}
 DEFINITIONS = (
   "Acceptance length: tokens gained per cycle. The bonus token counts; an end"
   " token or the limit cuts only afterwards. By item (the paper): the mean of"
@@ -64,189 +46,197 @@ DEFINITIONS = (
   " error. More than four errors from 0 is a bug.",
   "Exact match: the share of answers whose last line equals the reference.",
 )
+SPEED_DEFINITIONS = (
+  "Speed: one question at a time (batch 1), prompts included, after warm-up,"
+  " without compilation; all methods take turns on each question. Tokens/s:"
+  " all tokens over all seconds. By question (Spec-Bench's): the mean of the"
+  " questions' own speeds. Speed-up: over plain decoding in the same run. ±:"
+  " one standard error over the timed questions.",
+  "Net gain: in tokens per second, over the baseline on the same tree. It is"
+  " (1 + gain) / (1 + extra time of a cycle) - 1. The gain is on the same"
+  " drafts of all questions, the time is of the timed questions, with prompts.",
+)
 
 
-def cells_of(unit: StoredRun) -> Cells:
-  """Computes a run's cells, in its config's order; plain decoding first."""
-  config, grouped = unit.config, {}
-  for answer in unit.items:
-    method = answer.method.pooled("seed")
-    for task in (answer.task, ALL):
-      grouped.setdefault(task, {}).setdefault(method, []).append(answer)
-  tasks = [*TASKS, *sorted(grouped.keys() - TASKS.keys() - {ALL}), ALL]
-  # Trees and rules vary fastest, so the methods of a table are adjacent.
-  axes = sorted(AXES, key=lambda axis: axis in ("tree", "verifier"))
+def measures(
+  cycles: pd.DataFrame, answers: pd.DataFrame, baseline: str
+) -> pd.DataFrame:
+  """Computes a run's numbers, by task and method.
 
-  def sort_key(method):
-    pairs = ((config.get(f"{axis}s", []), vars(method)[axis]) for axis in axes)
-    return [known.index(x) if x in known else -1 for known, x in pairs]
+  Args:
+    cycles: A frame of cycles.
+    answers: A frame of answers.
+    baseline: The rule to compare with on the same drafts.
 
-  return {
-    task: {
-      method: metrics.cell(grouped[task][method], config["baseline"])
-      for method in sorted(grouped[task], key=sort_key)
-    }
-    for task in sorted(grouped, key=tasks.index)
+  Returns:
+    A frame with the index `BY`. Each of its estimates has the columns mean,
+    error and n; `items`, `cycles`, `faults` and `failed` are counts.
+  """
+  cycles, answers = with_all(cycles), with_all(answers)
+  others = cycles[cycles["verifier"] != baseline]
+  scored = answers[answers["right"].notna()]
+  failed = answers["error"].notna()
+  counts = answers.assign(failed=failed).groupby(BY, observed=True)
+  estimates = {
+    "acceptance_by_item": stats.by_question(cycles, BY),
+    "acceptance_by_token": stats.by_token(cycles, BY),
+    "drafted": stats.by_token(cycles, BY, "drafted"),
+    "expected": stats.by_token(cycles, BY, "expected"),
+    "exact_match": stats.by_question(scored, BY, "right"),
+    "gain": stats.difference(others, BY, baseline),
+    "gain_percent": stats.gain(others, BY, baseline),
+    "check": stats.check(cycles, BY),
   }
+  sums = counts[["cycles", "faults", "failed"]].sum()
+  sums = sums.set_axis(pd.MultiIndex.from_product([sums.columns, [""]]), axis=1)
+  result = pd.concat(estimates, axis=1).reindex(sums.index)
+  return pd.concat([result, sums], axis=1)
 
 
-def conditions(methods: Iterable[Method]) -> list[Method]:
-  """Returns the condition of each table, in order."""
-  drafted = (method for method in methods if not method.plain)
-  return [*dict.fromkeys(map(condition, drafted))]
+def as_csv(measured: pd.DataFrame) -> str:
+  """Returns all numbers as CSV, with mean, error and n of each estimate."""
+  result = measured.reorder_levels(["task", *(x for x in AXES if x != "seed")])
+  for name, kind in measured.columns:
+    if kind == "n":  # nothing was averaged
+      known = result[name, "mean"].notna()
+      result[name, kind] = result[name, kind].where(known, 0).astype(int)
+  ends = {"error": "_se", "n": "_n"}
+  result.columns = [f"{name}{ends.get(kind, '')}" for name, kind in result]
+  return result.round(6).to_csv()
 
 
-def condition(method: Method) -> Method:
-  """Returns the fields that are the same in a method's whole table."""
-  return method.pooled("tree", "verifier", "seed")
+def conditions(measured: pd.DataFrame) -> dict[tuple, pd.DataFrame]:
+  """Returns the numbers of each condition, by task, tree and rule."""
+  rule = measured.index.get_level_values("verifier")
+  parts = measured[rule != PLAIN].groupby(level=CONDITION, sort=False)
+  return {values: part.droplevel(CONDITION) for values, part in parts}
 
 
-def under(cells: Cells, fixed: Method) -> dict[Method, Cell]:
-  """Returns a condition's methods, tree by tree, with their cells of ALL."""
-  return {
-    method: cell
-    for method, cell in cells[ALL].items()
-    if not method.plain and condition(method) == fixed
-  }
+def title(values: tuple) -> str:
+  """Returns a condition in words, as "without_replacement, T = 1"."""
+  return in_words(dict(zip(CONDITION, values, strict=True)))
 
 
-def main(cells: Cells, fixed: Method, baseline: str) -> Table:
+def method(values: tuple) -> str:
+  """Returns a method in words, as "traversal on eagle, top_k, T = 1"."""
+  return in_words(dict(zip(METHOD, values, strict=True)))
+
+
+def lengths(title: str, part: pd.DataFrame, baseline: str) -> Table:
   """Makes the paper's main table: lengths by item, trees side by side."""
-  trees: dict[str, dict[str, Method]] = {}
-  for method in under(cells, fixed):
-    trees.setdefault(str(method.tree), {})[str(method.verifier)] = method
-  groups, header = [("", 1)], ["task"]
-  columns: list[tuple[Method, str]] = []  # and the field of its cell
-  for tree, methods in trees.items():
-    others = [rule for rule in methods if rule != baseline]
-    others = others if baseline in methods else []
-    groups.append((tree, len(methods) + len(others)))
-    header += methods
-    columns += [(method, "by_item") for method in methods.values()]
-    header += [f"gain {x}" if others[1:] else "gain" for x in others]
-    columns += [(methods[rule], "relative") for rule in others]
-  rows = []
-  for task, by_method in zip(_tasks(cells), cells.values(), strict=True):
-    rows.append([task])
-    for method, field in columns:
-      value = getattr(by_method.get(method), field, None)
-      text = percent if field == "relative" else estimate
-      rows[-1].append(text(value))
+  by_item = texts(part["acceptance_by_item"])
+  gains = texts(part["gain_percent"], "+.2f", " %")
+  columns = {}
+  for tree, methods in part.loc[ALL].groupby(level="tree", sort=False):
+    rules = methods.index.get_level_values("verifier")
+    others = [rule for rule in rules if rule != baseline]
+    for rule in rules:
+      columns[tree, rule] = by_item.xs((tree, rule), level=(1, 2))
+    for rule in others if baseline in rules else []:
+      name = f"gain {rule}" if others[1:] else "gain"
+      columns[tree, name] = gains.xs((tree, rule), level=(1, 2))
+  cells = pd.DataFrame(columns).reindex(_tasks(part)).fillna(NOTHING)
   heading = "Acceptance length by item, gains on the same drafts"
-  return Table(f"{heading}: {title(fixed)}", groups, header, rows)
+  return Table(f"{heading}: {title}", _named(cells))
 
 
-def paired(cells: Cells, fixed: Method, baseline: str) -> Table:
+def paired(title: str, part: pd.DataFrame, baseline: str) -> Table:
   """Makes the table of expected lengths, paired gains and checks."""
-  header = ["tree", "verifier", "by item", "by token", "expected"]
-  header += [f"minus {baseline}", "gain", "check", "items", "cycles", "drafted"]
-  shown = under(cells, fixed)
-  rows = [
-    [
-      str(method.tree),
-      str(method.verifier),
-      estimate(cell.by_item, ".3f"),
-      estimate(cell.by_token, ".3f"),
-      estimate(cell.expected, ".3f"),
-      estimate(cell.gain, "+.3f"),
-      percent(cell.relative),
-      estimate(cell.check, "+.3f"),
-      str(cell.items),
-      str(cell.cycles),
-      estimate(cell.drafted, ".1f"),
-    ]
-    for method, cell in shown.items()
-  ]
-  silent = dict.fromkeys(
-    method.verifier
-    for method, cell in shown.items()
-    if cell.cycles and cell.expected is None
+  shown = part.loc[ALL]
+  cells = pd.DataFrame(
+    {
+      "by item": texts(shown["acceptance_by_item"], ".3f"),
+      "by token": texts(shown["acceptance_by_token"], ".3f"),
+      "expected": texts(shown["expected"], ".3f"),
+      f"minus {baseline}": texts(shown["gain"], "+.3f"),
+      "gain": texts(shown["gain_percent"], "+.2f", " %"),
+      "check": texts(shown["check"], "+.3f"),
+      "items": shown["acceptance_by_item", "n"].fillna(0).map("{:.0f}".format),
+      "cycles": shown["cycles"].map(str),
+      "drafted": texts(shown["drafted"], ".1f"),
+    }
   )
+  silent = shown.index[shown["expected", "mean"].isna() & (shown["cycles"] > 0)]
   notes = tuple(
     f"{rule} has no stopping distribution, and so no expected lengths. To have"
     " them, give a Verifier(offers=..) and name that (docs/new-verifier.md,"
     " section 5)."
-    for rule in silent
+    for rule in silent.get_level_values("verifier").unique()
   )
-  return Table(f"The same drafts: {title(fixed)}", [], header, rows, notes)
+  return Table(f"The same drafts: {title}", cells, notes)
 
 
-def positions(cells: Cells, fixed: Method) -> Table:
-  """Makes the table of how deep drafts are accepted: shares of cycles."""
-  shown, rows = under(cells, fixed), []
-  deepest = max(1, *(len(cell.reached) for cell in shown.values()))
-  for method, cell in shown.items():
-    never = Estimate(mean=0.0, error=0.0, n=cell.items)
-    more = deepest - len(cell.reached)
-    reached = [*cell.reached, *[never] * more]
-    conditional = [*cell.conditional, *[None] * more]
-    texts = map(estimate, [*reached, *conditional])
-    rows.append([row_name(method, several=False), *texts])
-  depths = [str(d) for d in range(1, deepest + 1)]
-  groups = [("", 1), ("reached", deepest), ("conditional", deepest)]
-  header = ["", *depths, *depths]
-  return Table(f"By position: {title(fixed)}", groups, header, rows)
+def positions(title: str, cycles: pd.DataFrame) -> Table:
+  """Makes the table of how deep drafts are accepted: shares of cycles.
+
+  A dash stands where no cycle on the tree came so far.
+  """
+  by = ["tree", "verifier"]
+  reached = texts(stats.reached(cycles, by)).unstack("position", sort=False)
+  deep = reached.notna().groupby(level="tree", sort=False).transform("any")
+  conditional = texts(stats.reached(cycles, by, conditional=True))
+  parts = {
+    "reached": reached.mask(deep & reached.isna(), f"{0:.2f} ± {0:.2f}"),
+    "conditional": conditional.unstack("position", sort=False),
+  }
+  cells = pd.concat(parts, axis=1).loc[reached.index]
+  cells.columns = pd.MultiIndex.from_tuples(
+    [(part, str(d)) for part, d in cells.columns]
+  )
+  return Table(f"By position: {title}", cells.fillna(NOTHING))
 
 
-def exact_match(cells: Cells) -> Table | None:
+def exact_match(measured: pd.DataFrame) -> Table | None:
   """Makes the table of right answers; None if nothing has a reference."""
-  methods = dict.fromkeys(x for by_method in cells.values() for x in by_method)
-  rows, several = [], len(conditions(methods)) > 1
-  for method in methods:
-    answered = [by_method.get(method) for by_method in cells.values()]
-    shares = [cell and cell.exact_match for cell in answered]
-    if any(shares):
-      row = [estimate(share, ".2f") for share in shares]
-      rows.append([row_name(method, several), *row])
-  header = ["", *_tasks(cells)]
-  return Table("Exact match", [], header, rows) if rows else None
+  shares = measured["exact_match"]
+  if shares["mean"].isna().all():
+    return None
+  cells = texts(shares).unstack("task").reindex(columns=_tasks(shares))
+  # In the order of the methods, plain decoding first.
+  cells = cells.loc[measured.loc[ALL].index].fillna(NOTHING)
+  return Table("Exact match", by_method(_named(cells.T).T))
 
 
-def as_csv(cells: Cells) -> str:
-  """Returns cells as CSV, with mean, error and n of each estimate."""
-  header, rows = ["task", *AXES], []
-  for column in _ESTIMATES:
-    header += [column, f"{column}_se", f"{column}_n"]
-  for task, by_method in cells.items():
-    for method, cell in by_method.items():
-      rows.append([task, *method.fields.values()])
-      for field in _ESTIMATES.values():
-        rows[-1] += _numbers(getattr(cell, field))
-      rows[-1] += [getattr(cell, name) for name in _COUNTS]
-  return comma_separated([*header, *_COUNTS], rows)
+def speeds(times: pd.DataFrame, measured: pd.DataFrame, baseline: str) -> Table:
+  """Makes the table of speeds.
+
+  Args:
+    times: A frame of times.
+    measured: The output of `measures`.
+    baseline: The rule to compare with.
+  """
+  by = METHOD
+  each = times.assign(
+    speed=times["tokens"] / times["seconds"], ms=1e3 * times["seconds"]
+  )
+  beside = stats.with_base(each, PLAIN)
+  beside["base"] = beside["tokens_base"] / beside["seconds_base"]
+  speed, base = (
+    stats.by_token(table, by, of)["mean"]
+    for table, of in ((each, "speed"), (beside, "base"))
+  )
+  over, under = ["tokens", "seconds_base"], ["seconds", "tokens_base"]
+  longer = measured.loc[ALL]["gain_percent"]
+  net = stats.net(longer, times, by, baseline)
+  compiling = each.groupby(by, observed=True)["compile_seconds"].first()
+  cells = {
+    "tokens/s": texts(stats.ratio(each, by, ["tokens"], ["seconds"]), ".1f"),
+    "speed-up": texts(stats.ratio(beside, by, over, under)),
+    "by question": speed.map("{:.1f}".format),
+    "its speed-up": (speed / base).dropna().map("{:.2f}".format),
+    "ms a cycle": texts(stats.ratio(each, by, ["ms"], ["cycles"])),
+    "net gain": texts(net, "+.1f", " %"),
+    "compile s": compiling.map("{:.1f}".format),
+  }
+  result = pd.DataFrame(cells).loc[speed.index].fillna(NOTHING)
+  return Table("Speed at batch 1", by_method(result))
 
 
-def _numbers(value: Estimate | None) -> list:
-  """Returns mean, error and n; None for an unknown number."""
-  if value is None or not value.n:
-    return [None, None, 0]
-  pair = float(value.mean), float(value.error)
-  return [*(None if math.isnan(x) else round(x, 6) for x in pair), value.n]
+def _tasks(part: pd.DataFrame) -> list[str]:
+  return [*part.index.get_level_values("task").unique()]
 
 
-def title(fixed: Method) -> str:
-  """Returns a condition in words, as "without_replacement, T = 1"."""
-  return ", ".join([str(fixed.proposal), *fixed.conditions])
-
-
-def row_name(method: Method, several: bool) -> str:
-  """Returns a row's name; `several`: whether there are several conditions."""
-  parts = [str(method.verifier)]
-  if not method.plain:
-    parts += [str(method.tree), str(method.proposal)][: 1 + several]
-  return ", ".join(parts + method.conditions * several)
-
-
-def estimate(value: Estimate | None, spec: str = ".2f") -> str:
-  """Returns a cell's text, as 3.21 ± 0.02."""
-  return f"{value:{spec}}" if value and value.n else NOTHING
-
-
-def percent(value: Estimate | None, spec: str = "+.2f") -> str:
-  """Returns a cell's text, as +2.81 ± 0.30 %."""
-  return NOTHING if value is None else f"{value:{spec}} %"
-
-
-def _tasks(cells: Cells) -> list[str]:
-  names = {ALL: "All"} | (TASKS if {*cells} <= {*TASKS, ALL} else {})
-  return [str(names.get(task, task)) for task in cells]
+def _named(cells: pd.DataFrame) -> pd.DataFrame:
+  """Names the tasks of rows as Spec-Bench does, if all tasks are its."""
+  names = {ALL: "All"} | (TASKS if {*cells.index} <= {*TASKS, ALL} else {})
+  return cells.rename(index=names)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import pathlib
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tv_jax.engine.results import FAULT
+import pandas as pd
+
+from tv_jax.engine.results import FAULT, Estimate
 from tv_jax.io import disk
-from tv_jax.io import tables as formats
 from tv_jax.io.errors import UserError
-from tv_jax.io.tables import Table
 from tv_jax.runs import store
-from tv_jax.runs.report import forest, page, speed, tables
-from tv_jax.runs.report.tables import ALL, Cells
+from tv_jax.runs import tables as formats
+from tv_jax.runs.frame import answers, frame, timings
+from tv_jax.runs.records import ALL, CONDITION
+from tv_jax.runs.report import figures, page, tables
+from tv_jax.runs.tables import Table
 
 
 class Report(NamedTuple):
@@ -27,12 +31,9 @@ class Report(NamedTuple):
 
   def print(self) -> None:
     """Prints the tables, their definitions, and where the page is."""
-    console = formats.show(self.tables)
-    for line in self.definitions:
-      console.print(line, style="dim", markup=False)
-    for line in self.warnings:
-      console.print(line, style="bold red", markup=False)
-    console.print(f"report: {self.page}", soft_wrap=True, markup=False)
+    formats.show(self.tables)
+    lines = *self.definitions, *self.warnings, f"report: {self.page}"
+    print(*map(formats.plain, lines), sep="\n")
 
 
 def write(folder: str | os.PathLike) -> Report:
@@ -44,34 +45,43 @@ def write(folder: str | os.PathLike) -> Report:
   unit = store.read(folder)
   if not unit.items:
     raise UserError(f"{folder}: there are no answers yet to report on")
-  baseline, cells = unit.config["baseline"], tables.cells_of(unit)
-  shown, for_latex = [], []
-  for fixed in tables.conditions(cells[ALL]):
+  baseline = unit.config["baseline"]
+  cycles, times = frame(unit), timings(unit)
+  measured = tables.measures(cycles, answers(unit), baseline)
+  shown, for_latex, gains = [], [], {}
+  by_condition = cycles.groupby(CONDITION, observed=True)
+  for values, part in tables.conditions(measured).items():
+    title = tables.title(values)
     for_latex += [
-      tables.paired(cells, fixed, baseline),
-      tables.main(cells, fixed, baseline),
+      tables.paired(title, part, baseline),
+      tables.lengths(title, part, baseline),
     ]
-    shown += [*for_latex[-2:], tables.positions(cells, fixed)]
-  if match := tables.exact_match(cells):
+    shown += for_latex[-2:]
+    if values in by_condition.groups:  # an answer did not fail
+      shown.append(tables.positions(title, by_condition.get_group(values)))
+    gain = part.loc[ALL]["gain_percent"].dropna(subset="mean")
+    if len(gain):
+      gains[title] = gain
+  if match := tables.exact_match(measured):
     shown.append(match)
-  warnings = _warnings(unit, cells)
+  warnings = _warnings(unit, measured)
   files = {
-    "cells.csv": tables.as_csv(cells),
+    "cells.csv": tables.as_csv(measured),
     # Without speeds, so that equal answers give equal bytes.
     "table.md": _markdown(shown, warnings),
     "table.tex": "\n".join(map(formats.latex, for_latex)),
   }
   definitions = tables.DEFINITIONS
-  if unit.timing and unit.timing["methods"]:
-    gains = {method: cell.relative for method, cell in cells[ALL].items()}
-    shown.append(speed.table(unit.timing, baseline, gains))
-    definitions += speed.DEFINITIONS
+  if len(times):
+    shown.append(tables.speeds(times, measured, baseline))
+    definitions += tables.SPEED_DEFINITIONS
   names = unit.config["experiment"], unit.folder.resolve().name
   files["report.html"] = page.render(
     title=", ".join(dict.fromkeys(names)),
     warnings=warnings,
-    result=forest.result(cells, baseline),
-    plots=forest.plots(cells, baseline),
+    result=_result(gains, baseline),
+    figure=figures.forest(gains, baseline) if gains else "",
+    caption=figures.caption(baseline),
     lead=_lead(unit),
     tables=shown,
     traces=_traces(unit),
@@ -92,7 +102,30 @@ def write(folder: str | os.PathLike) -> Report:
   )
 
 
-def _warnings(unit: store.StoredRun, cells: Cells) -> list[str]:
+def _result(gains: Mapping[str, pd.DataFrame], baseline: str) -> str:
+  """Says in a sentence how much each rule gains on the same drafts, or ""."""
+  conditions = []
+  for title, part in gains.items():
+    texts = formats.texts(part, "+.1f", " %")
+    rules = [
+      f"{rule} gains "
+      + _listed([f"{gain} on {tree}" for (tree, _), gain in of_rule.items()])
+      for rule, of_rule in texts.groupby(level="verifier", sort=False)
+    ]
+    begin = f"with {title} " if len(gains) > 1 else ""
+    conditions.append(begin + "; ".join(rules))
+  if not conditions:
+    return ""
+  said = "; ".join(conditions)
+  return f"On the same drafts, compared with {baseline}, {said}."
+
+
+def _listed(texts: Sequence[str]) -> str:
+  *first, last = texts
+  return f"{', '.join(first)} and {last}" if first else last
+
+
+def _warnings(unit: store.StoredRun, measured: pd.DataFrame) -> list[str]:
   """Returns the warnings that stand before all numbers."""
   lines = []
   if not unit.done:
@@ -100,24 +133,25 @@ def _warnings(unit: store.StoredRun, cells: Cells) -> list[str]:
       f"THE RUN IS NOT FINISHED: {len(unit.items)} answers are there; the same"
       " command continues."
     )
-  by_method = cells[ALL].items()
-  if failed := sum(cell.failed for _, cell in by_method):
+  whole = measured.loc[ALL]
+  if failed := whole["failed"].sum():
     why = next(item.error for item in unit.items if item.error is not None)
     lines.append(f"{failed} ANSWERS FAILED, the first one because: {why}")
-  if faults := sum(cell.faults for _, cell in by_method):
+  if faults := whole["faults"].sum():
     lines.append(f"FAULTS IN {faults} CYCLES: {FAULT}.")
-  for method, cell in by_method:
-    if cell.drafted and not cell.drafted.mean and not cell.faults:
-      lines.append(
-        f"NOTHING WAS DRAFTED in any cycle of {method}: draft_stop gave no root"
-        " a child."
-      )
-    # With few cycles the error is itself too uncertain for this test.
-    check = cell.check if cell.cycles >= 100 else None
-    if check and not abs(check.mean) <= 4 * check.error + 1e-4:
-      lines.append(
-        f"CHECK FAILED: {method}: realised - expected = {check:+.3f}"
-      )
+  drafted, check = whole["drafted", "mean"], whole["check"]
+  for method in whole.index[(drafted == 0) & (whole["faults"] == 0)]:
+    lines.append(
+      f"NOTHING WAS DRAFTED in any cycle of {tables.method(method)}:"
+      " draft_stop gave no root a child."
+    )
+  # With few cycles the error is itself too uncertain for this test.
+  wrong = check["mean"].abs() > 4 * check["error"] + 1e-4
+  for method, row in check[wrong & (whole["cycles"] >= 100)].iterrows():
+    found = formats.text(Estimate(**row), "+.3f")
+    lines.append(
+      f"CHECK FAILED: {tables.method(method)}: realised - expected = {found}"
+    )
   if (kept := len(unit.environments)) > 1:
     lines.append(f"Answers come from {kept} environments; see below.")
   return lines

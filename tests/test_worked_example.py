@@ -1,20 +1,15 @@
 """The paper's Table 1 and its example of section 3.2, by the package's rules.
 
 Three tokens, p = (.3, .4, .3), q = (.6, .3, .1), and the tree of the paper's
-Figure 1 with tokens a c b c a. The paper's printed numbers are shown as well.
+Figure 1 with tokens a c b c a.
 """
-
-from __future__ import annotations
-
-from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from experiments.experiment import Artefact, Experiment, Group
 from tv_jax import tree as tree_lib
-from tv_jax.io.tables import NOTHING, Table
 from tv_jax.proposals import WITHOUT_REPLACEMENT
 from tv_jax.verifiers import NOT_OFFERED, VERIFIERS, Draft
 
@@ -25,48 +20,7 @@ DRAWN = "acbca"  # X1 .. X5
 FIGURE_1_TOKENS = [TOKENS.index(token) for token in DRAWN]
 # The paper's table: rows are output tokens, columns are drawn tokens.
 TABLE_1 = np.array([[0.3, 0, 0], [0.1, 0.3, 0], [0.2, 0, 0.1]])
-# Chances in the order of the offers; X5 and X2 are not printed.
-SECTION_3_2 = {
-  **{"X3": "0.667", "X4": "0.637", "X1": "0.000"},
-  **dict.fromkeys(("X5", "X2"), NOTHING),
-}
 ONE_UNDER = np.nextafter(np.float32(1), np.float32(0))
-
-
-def render(groups: Sequence[Group]) -> Artefact:
-  """Makes the table and the example."""
-  del groups
-  joint = single_token()
-  rows = [
-    [f"{token} ({p:g})", *map(_short, computed), *map(_short, printed)]
-    for token, p, computed, printed in zip(
-      TOKENS, P, joint, TABLE_1, strict=True
-    )
-  ]
-  drawn = [f"{token} ({q:g})" for token, q in zip(TOKENS, Q, strict=True)]
-  spans = [("", 1), ("this package", 3), ("the paper", 3)]
-  first = Table("Table 1", spans, ["comes out", *drawn, *drawn], rows)
-  walk, after = chances("traversal"), second_sibling()
-  rows = [
-    [node, DRAWN[int(node[1]) - 1], _short(chance), SECTION_3_2[node]]
-    for node, chance in walk.items()
-  ]
-  sides = ["this package", "the paper"]
-  title = "Section 3.2: the traversal, in its order"
-  second = Table(title, [], ["node", "token", *sides], rows)
-  title = "Recursive rejection, a drawn first and rejected"
-  rows = [["b", _short(after["b"]), "4/9"], ["c", _short(after["c"]), "1"]]
-  third = Table(title, [], ["second token", *sides], rows)
-  reading = [
-    f"The package gives Table 1 to within {abs(joint - TABLE_1).max():.0e};"
-    f" its rows sum to {', '.join(_short(x) for x in joint.sum(axis=1))}, the"
-    " target's law.",
-    f"The traversal keeps the chain X1 X3 with probability {walk['X3']:.3f},"
-    f" token-level verification with {reached('token_level'):.3f}; the paper"
-    " has 0.667 and 0.5.",
-  ]
-  note = "X4's chance is 7/11; the paper's 0.637 is 7 times its rounded 0.091."
-  return Artefact(reading, [first, second, third], {}, [note])
 
 
 def single_token() -> np.ndarray:
@@ -116,15 +70,18 @@ def decision(name, tree, tokens, coin):
   return jax.jit(VERIFIERS[name].decide)(draft, eta)
 
 
-def _short(value) -> str:
-  """Returns four digits, without zeros at the end."""
-  return f"{float(value):.4f}".rstrip("0").rstrip(".")
+def test_the_papers_table_of_one_token():
+  assert single_token() == pytest.approx(TABLE_1, abs=1e-6)
 
 
-WORKED_EXAMPLE = Experiment(
-  name="worked_example",
-  title="The paper's Table 1 and its worked example",
-  sweep=lambda config, smoke: iter(()),
-  render=render,
-  configs=(),
-)
+def test_the_papers_traversal_of_figure_1():
+  """X4's chance is 7/11; the paper's 0.637 is 7 times its rounded 0.091."""
+  walk = chances("traversal")
+  assert [*walk] == ["X3", "X4", "X1", "X5", "X2"]
+  exact = [2 / 3, 7 / 11, 0, 1 / 2, 1]
+  assert [*walk.values()] == pytest.approx(exact, abs=1e-6)
+  assert reached("token_level") == pytest.approx(0.5, abs=1e-6)
+
+
+def test_the_papers_second_sibling():
+  assert second_sibling() == pytest.approx({"b": 4 / 9, "c": 1})
