@@ -8,7 +8,7 @@ from flax.traverse_util import flatten_dict
 
 from tv_jax import models
 from tv_jax.io.reading import BUNDLED
-from tv_jax.models import loading, rope
+from tv_jax.models import loading, quantised, rope
 
 TYPES = gguf.GGMLQuantizationType
 TEXTS = (
@@ -48,7 +48,8 @@ def interleaved(value, heads):
 
 def tensors(model):
   """A model's tensors, by Hugging Face's names."""
-  found, values = {}, flatten_dict(model.params)
+  found = {}
+  values = flatten_dict(quantised.dequantised(model.params))
   for path, weight in loading.stored_weights(model.module).items():
     found |= weight.split(np.asarray(values[path], np.float32))
   return found
@@ -121,8 +122,24 @@ def write(path, architecture, values, parts):
   return path
 
 
+def blocks(kind, shape, seed=0):
+  """Random blocks of a type of `FORMS`: any codes, and small finite factors."""
+  rng = np.random.default_rng(seed)
+  group, size = gguf.GGML_QUANT_SIZES[kind]
+  raw = rng.integers(0, 256, (shape[0], shape[1] // group, size), np.uint8)
+  form = quantised.FORMS[kind.name]
+  scale = 0.1 / 2 ** (form.bits + 5 * (form.blocks > 1))
+  factors = rng.normal(0, scale, (*raw.shape[:2], form.factors))
+  place = slice(-2, None) if kind == TYPES.Q6_K else slice(2 * form.factors)
+  raw[..., place] = factors.astype(np.float16).view(np.uint8)
+  return raw.reshape(shape[0], -1)
+
+
 def save(path, model, kind=TYPES.F32, **more):
-  """Writes a model, its matrices in this type."""
+  """Writes a model, its matrices in this type.
+
+  Matrices whose GGUF names are in `kind`, a mapping, are random blocks.
+  """
   config, parts = model.config, {}
   heads = {"q": config.num_attention_heads, "k": config.num_key_value_heads}
   for name, value in tensors(model).items():
@@ -130,9 +147,13 @@ def save(path, model, kind=TYPES.F32, **more):
       for x, count in heads.items():
         if name.endswith(f"self_attn.{x}_proj.weight"):
           value = interleaved(value, count)
-    if value.ndim > 1 and kind != TYPES.F32:
-      value = (gguf.quantize(value, kind), kind)
-    parts[own_name(name)] = value
+    named = own_name(name)
+    own = kind.get(named.split(".")[-2]) if isinstance(kind, dict) else kind
+    if value.ndim > 1 and isinstance(kind, dict) and own:
+      value = (blocks(own, value.shape, seed=len(parts)), own)
+    elif value.ndim > 1 and own not in (None, TYPES.F32):
+      value = (gguf.quantize(value, own), own)
+    parts[named] = value
   if isinstance(config.rope_scaling, rope.Llama3Scaling):
     plain, scaled = (
       rope.frequencies(config.rope_theta, config.head_dim, one)

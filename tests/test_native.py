@@ -25,9 +25,9 @@ def _compiled(monkeypatch):
 @pytest.fixture
 def fresh():
   """A process that has not looked for the library yet."""
-  native._target.cache_clear()
+  native._library.cache_clear()
   yield
-  native._target.cache_clear()
+  native._library.cache_clear()
 
 
 def made(rows, size, outputs, dtype="float32"):
@@ -132,12 +132,12 @@ def test_it_is_compiled_once(fresh, monkeypatch, tmp_path):
   monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
   # It is another library than the one that XLA knows by this name.
   monkeypatch.setattr(jax.ffi, "register_ffi_target", lambda *_, **__: None)
-  name = native._target()
-  native._target.cache_clear()
+  library = native._library()
+  native._library.cache_clear()
   monkeypatch.setattr(subprocess, "run", None)
-  assert native._target() == name
+  assert native._library() == library
   files = [path.name for path in tmp_path.rglob("*") if path.is_file()]
-  assert files == [f"{name}.so"]  # nothing is left beside it
+  assert files == [f"{library.name}.so"]  # nothing is left beside it
 
 
 def test_a_run_is_not_continued_with_the_other_product(monkeypatch, folder):

@@ -28,7 +28,7 @@ from tv_jax.engine.pair import Pair
 from tv_jax.io import checks, disk
 from tv_jax.io.errors import UserError
 from tv_jax.io.progress import Progress, silent
-from tv_jax.models import Model
+from tv_jax.models import Model, products, quantised
 
 ABOUT = "training.json"  # how a draft was made; in the draft's directory
 # Default number of roots of a conversation that a one-pass draft learns from in
@@ -195,8 +195,8 @@ def _unembedding(target: Model, draft: Trainee) -> jax.Array:
   known = Known.of(draft.params, draft.module.config)
   unembedding = passes.unembedding(target.params)
   if known.tokens is not None:
-    unembedding = unembedding[known.tokens]
-  return unembedding.astype("float32")
+    unembedding = products.take(unembedding, known.tokens)
+  return quantised.dequantised(unembedding).astype("float32")
 
 
 def _score(

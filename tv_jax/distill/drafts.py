@@ -21,6 +21,7 @@ from tv_jax.models import (
   dspark,
   eagle,
   eagle3,
+  quantised,
 )
 from tv_jax.models.config import Block
 
@@ -260,4 +261,4 @@ def _wide(params):
     # A copy, because training donates its buffers.
     return x if x.dtype == jnp.int32 else jnp.array(x, jnp.float32)
 
-  return jax.tree.map(wide, params)
+  return jax.tree.map(wide, quantised.dequantised(params))

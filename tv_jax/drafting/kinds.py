@@ -201,6 +201,8 @@ def load(
   dtype=None,
   mesh: Mesh | None = None,
   revision: str | None = None,
+  *,
+  weights: str = loading.STORED,
 ) -> Model:
   """Loads a draft of any kind; see `models.load`.
 
@@ -211,11 +213,12 @@ def load(
     dtype: The dtype of other drafts; by default as stored.
     mesh: The devices to split other drafts over.
     revision: The repository's commit, tag or branch.
+    weights: As for `models.load`.
   """
   checkpoint = Checkpoint.open(place, revision)
   kind = KINDS[recognise(checkpoint)]
   module = kind.from_checkpoint(checkpoint, target, dtype, mesh)
-  return loading.read(checkpoint, module, target)
+  return loading.read(checkpoint, module, target, weights)
 
 
 @functools.lru_cache(maxsize=256)

@@ -15,7 +15,7 @@ import numpy as np
 
 from tv_jax.io.errors import UserError
 from tv_jax.models import config as configs
-from tv_jax.models import sharding
+from tv_jax.models import products, sharding
 from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Config, DraftFormat
 from tv_jax.models.decoder import INPUT, OF_TARGET
@@ -131,7 +131,8 @@ def params(
   everywhere = sharding.placement((), target.mesh)  # small, so not split
   if "unembedding" not in without:
     matrix = theirs.get("unembedding", theirs["embedding"])
-    taken["unembedding"] = jax.device_put(matrix[tokens], everywhere)
+    matrix = products.take(matrix, tokens)
+    taken["unembedding"] = jax.device_put(matrix, everywhere)
   return taken | {"place": jax.device_put(place, everywhere)}
 
 

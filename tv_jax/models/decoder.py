@@ -27,6 +27,8 @@ from tv_jax.models import cache as caches
 from tv_jax.models import families, layout, products, rope, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
+from tv_jax.models.products import Matrix
+from tv_jax.models.quantised import Quantised
 
 INPUT = -1  # in the place of a layer's index: the embedding, input of layer 0
 # Parameters that a draft may take from its target.
@@ -36,6 +38,15 @@ OF_TARGET = ("embedding", "unembedding", "place")
 def weights(*axes: str | None) -> nn.initializers.Initializer:
   """Returns an initialiser for weights with these logical axis names."""
   return nn.with_logical_partitioning(nn.initializers.normal(0.02), axes)
+
+
+def matrix(module: nn.Module, name: str, axes, shape, dtype) -> Matrix:
+  """Returns a matrix among a module's parameters."""
+  if module.has_variable("params", name):
+    value = module.get_variable("params", name)
+    if isinstance(value, Quantised):  # flax compares shapes of arrays only
+      return value
+  return module.param(name, weights(*axes), shape, dtype)
 
 
 class Dense(nn.Module):
@@ -60,9 +71,8 @@ class Dense(nn.Module):
     """Returns the layer's output [.., out] for an input [.., in]."""
     dtype = jnp.dtype(self.config.dtype)
     shape = self.features, x.shape[-1]
-    y = products.dense(
-      x, self.param("kernel", weights(*self.axes), shape, dtype), self.mesh
-    )
+    kernel = matrix(self, "kernel", self.axes, shape, dtype)
+    y = products.dense(x, kernel, self.mesh)
     if not self.bias:
       return y
     zeros = nn.with_logical_partitioning(nn.initializers.zeros, self.axes[:1])
@@ -92,12 +102,12 @@ def rms_norm(x: jax.Array, scale: jax.Array, epsilon: float) -> jax.Array:
   return (wide * scale.astype(jnp.float32)).astype(x.dtype)
 
 
-def embedding(module: nn.Module) -> jax.Array:
+def embedding(module: nn.Module) -> Matrix:
   """Returns the embedding [V, E] among a module's parameters."""
   config = module.config
   shape = config.vocab_size, config.hidden_size
   dtype = jnp.dtype(config.dtype)
-  return module.param("embedding", weights("vocab", None), shape, dtype)
+  return matrix(module, "embedding", ("vocab", None), shape, dtype)
 
 
 def unembed(module: nn.Module, table, features: jax.Array) -> jax.Array:
@@ -107,14 +117,14 @@ def unembed(module: nn.Module, table, features: jax.Array) -> jax.Array:
   """
   config, dtype = module.config, jnp.dtype(module.config.dtype)
   if U := config.draft_vocab_size:
-    kernel, shape = weights(None, None), (U, config.hidden_size)
-    matrix = module.param("unembedding", kernel, shape, dtype)
+    shape = U, config.hidden_size
+    table = matrix(module, "unembedding", (None, None), shape, dtype)
     place = module.param("place", no_places, config.vocab_size, unbox=True)
-    known = products.logits(features, matrix, module.mesh)
+    known = products.logits(features, table, module.mesh)
     return spread(known, place, -jnp.inf)
   if not config.tie_word_embeddings:
-    kernel, shape = weights("vocab", None), table.shape
-    table = module.param("unembedding", kernel, shape, dtype)
+    axes, shape = ("vocab", None), table.shape
+    table = matrix(module, "unembedding", axes, shape, dtype)
   mesh = module.mesh
   return sharding.replicate(products.logits(features, table, mesh), mesh)
 
@@ -329,7 +339,7 @@ class Decoder(nn.Module):
     """
     table = embedding(self)
     with jax.named_scope("embed"):
-      x = sharding.rows(table, tokens, self.mesh)
+      x = products.rows(table, tokens, self.mesh)
     outputs, cache = layers(self, x, positions, mask, cache)
     with jax.named_scope("unembed"):
       features = RMSNorm(self.config, name="norm")(outputs[-1])

@@ -75,7 +75,7 @@ class DSpark(nn.Module):
     config, mesh = self.config, self.mesh
     table = decoder.embedding(self)
     with jax.named_scope("fuse"):
-      x = sharding.rows(table, tokens, mesh)
+      x = products.rows(table, tokens, mesh)
       E, axes = config.hidden_size, (None, None)
       fc = decoder.Dense(config, mesh, E, axes, name="fc")
       context = sharding.replicate(fc(features.astype(x.dtype)), mesh)
@@ -151,7 +151,7 @@ class Markov(nn.Module):
     V, U, M = config.vocab_size, config.draft_vocab_size, block.rank
     kernel = decoder.weights("vocab", None)
     before = self.param("before", kernel, (V, M), dtype)
-    known = sharding.rows(before, tokens, self.mesh)
+    known = products.rows(before, tokens, self.mesh)
     kernel = decoder.weights(None if U else "vocab", None)
     after = self.param("next", kernel, (U or V, M), dtype)
     bias = products.logits(known, after, self.mesh)

@@ -20,7 +20,7 @@ from flax import linen as nn
 from jax.sharding import Mesh
 
 from tv_jax.io import checks
-from tv_jax.models import borrowed, decoder, layout, sharding
+from tv_jax.models import borrowed, decoder, layout, products, sharding
 from tv_jax.models import config as configs
 from tv_jax.models.cache import Cache
 from tv_jax.models.checkpoint import Checkpoint
@@ -76,7 +76,7 @@ class Eagle(nn.Module):
     """
     table = decoder.embedding(self)
     with jax.named_scope("fuse"):
-      x = sharding.rows(table, tokens, self.mesh)
+      x = products.rows(table, tokens, self.mesh)
       x = jnp.concatenate([x, features.astype(x.dtype)], axis=-1)
       E = self.config.hidden_size
       dense = functools.partial(decoder.Dense, self.config, self.mesh)

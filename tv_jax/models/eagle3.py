@@ -25,7 +25,7 @@ from flax import linen as nn
 from jax.sharding import Mesh
 
 from tv_jax.io import checks
-from tv_jax.models import borrowed, decoder, layout, sharding
+from tv_jax.models import borrowed, decoder, layout, products, sharding
 from tv_jax.models import config as configs
 from tv_jax.models.cache import Cache
 from tv_jax.models.checkpoint import Checkpoint
@@ -83,7 +83,7 @@ class Eagle3(nn.Module):
     config, mesh = self.config, self.mesh
     table = decoder.embedding(self)
     with jax.named_scope("fuse"):
-      token = sharding.rows(table, tokens, mesh)
+      token = products.rows(table, tokens, mesh)
       x = features.astype(token.dtype)
       E = config.hidden_size
       if x.shape[-1] != E:

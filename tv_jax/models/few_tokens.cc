@@ -6,28 +6,9 @@
 // x stay in the first cache; each block prefetches the next. Lane l of a sum adds
 // up columns l, l + kLanes, .. in this order, whatever T and R are: so a row's
 // result has the same bits with any number of other rows.
-#include <algorithm>
-#include <atomic>
-#include <cstring>
-#include <memory>
-#include <thread>
-#include <vector>
-#include "xla/ffi/api/ffi.h"
-namespace ffi = xla::ffi;
-#if defined(__AVX512F__)
-constexpr int kLanes = 16, kRegisters = 32;
-#elif defined(__x86_64__)
-constexpr int kLanes = 8, kRegisters = 16;
-#else
-constexpr int kLanes = 4, kRegisters = 32;
-#endif
+#include "panels.h"
 // Most rows of a block, rows of w in a panel, floats of x in a chunk.
 constexpr int kMostT = kRegisters / 4, kPanel = 48, kChunk = 4096;
-
-#define VECTOR_OF(n) vector_size(n * kLanes), aligned(n), may_alias
-typedef float Vector __attribute__((VECTOR_OF(4)));
-typedef uint32_t Words __attribute__((VECTOR_OF(4)));
-typedef uint16_t Halves __attribute__((VECTOR_OF(2)));
 
 static Vector load(const float* p) { return *(const Vector*)p; }
 static Vector load(const uint16_t* p) {  // a bfloat16 is a float's upper half
@@ -81,32 +62,21 @@ static void product(ffi::ThreadPool& pool, long T, long K, long O,
   const long groups = (T + kMostT - 1) / kMostT;  // of rows of x
   const long chunk = kChunk * groups / T / 64 * 64;
   const long panels = (O + kPanel - 1) / kPanel;
-  struct Work { std::atomic<long> next{0}, done{0}; };
-  auto work = std::make_shared<Work>();  // a late helper finds nothing to do
-  auto help = [=] {
+  share(pool, panels, K * O, [=](long p) {
     std::vector<float> sums(T * kPanel * kLanes);
-    for (long p; (p = work->next++) < panels; work->done++) {
-      const long o = p * kPanel, count = std::min<long>(kPanel, O - o);
-      std::fill(sums.begin(), sums.end(), 0.f);
-      for (long k = 0, n; k < K; k += n) {
-        n = std::min(chunk, K - k);
-        const W* w = (const W*)weights + o * K + k;
-        const W* after = k + n < K ? w + n : w + count * K - k;
-        for (long t = 0, g = 1, end; g <= groups; g++, t = end)
-          rows<kMostT>((end = T * g / groups) - t, x + t * K + k, w, after,
-                       (Vector*)&sums[t * kPanel * kLanes], K, n, count);
-      }
-      for (long t = 0; t < T; t++)
-        for (long r = 0; r < count; r++)
-          y[t * O + o + r] = total(&sums[(t * kPanel + r) * kLanes]);
+    const long o = p * kPanel, count = std::min<long>(kPanel, O - o);
+    for (long k = 0, n; k < K; k += n) {
+      n = std::min(chunk, K - k);
+      const W* w = (const W*)weights + o * K + k;
+      const W* after = k + n < K ? w + n : w + count * K - k;
+      for (long t = 0, g = 1, end; g <= groups; g++, t = end)
+        rows<kMostT>((end = T * g / groups) - t, x + t * K + k, w, after,
+                     (Vector*)&sums[t * kPanel * kLanes], K, n, count);
     }
-  };
-  // A thread is not worth waking for less than 64k weights.
-  long threads = std::min<long>({pool.num_threads(), panels, K * O >> 16});
-  while (--threads > 0) pool.Schedule([=] { help(); });
-  help();
-  for (long i = 0; work->done < panels; i++)
-    if (i > 1000) std::this_thread::yield();
+    for (long t = 0; t < T; t++)
+      for (long r = 0; r < count; r++)
+        y[t * O + o + r] = total(&sums[(t * kPanel + r) * kLanes]);
+  });
 }
 
 static ffi::Error few_tokens(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> x,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tv_jax.models.config import Config
+from tv_jax.models.quantised import Form
 
 Path = tuple[str, ...]
 
@@ -130,6 +131,8 @@ class StoredTensor(NamedTuple):
   shape: tuple[int, ...]
   dtype: str  # by safetensors' names
   rows: Callable[[int, int], np.ndarray]  # reads rows from start to stop
+  form: Form | None = None  # of a quantised matrix
+  words: Callable[[int, int], np.ndarray] | None = None  # reads its words
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,6 +4,7 @@ import concurrent.futures
 import dataclasses
 import math
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,7 +19,10 @@ from tv_jax.io.reading import listed
 from tv_jax.models import (
   borrowed,
   decoder,
+  gguf,
   layout,
+  native,
+  quantised,
   sharding,
   storage,
 )
@@ -27,12 +31,15 @@ from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Config
 from tv_jax.models.layout import Path, StoredTensor, Weight
 from tv_jax.models.model import Model, stored
+from tv_jax.models.quantised import Part, Quantised
 
 # Dtypes that can be loaded, by safetensors' names. Weights of other dtypes are
 # quantised: they mean nothing without scales that are stored elsewhere.
 _FLOATS = ("F64", "F32", "BF16", "F16")
 _ALIGNMENT = 64  # bytes
 _PIECE = 1 << 17  # weights: these and their converted copies stay in cache
+# How quantised weights are held; see `load`.
+STORED, DEQUANTISED = "stored", "dequantised"
 
 
 def load(
@@ -40,6 +47,8 @@ def load(
   dtype=None,
   mesh: Mesh | None = None,
   revision: str | None = None,
+  *,
+  weights: str = STORED,
 ) -> Model:
   """Loads a language model of one of `families.FAMILIES`.
 
@@ -50,6 +59,9 @@ def load(
     mesh: The devices to split the model over (`sharding.mesh`); None for one
       device.
     revision: The repository's commit, tag or branch.
+    weights: "stored" keeps the quantised weights of a GGUF file on a CPU, if
+      there is a C++ compiler and the model's dtype is float32. In all other
+      cases, and with "dequantised", they become arrays of the model's dtype.
 
   Returns:
     The model.
@@ -58,7 +70,8 @@ def load(
     ValueError: If the checkpoint is not valid; one line lists all faults.
   """
   checkpoint = Checkpoint.open(place, revision)
-  return read(checkpoint, decoder_of(checkpoint, None, dtype, mesh))
+  module = decoder_of(checkpoint, None, dtype, mesh)
+  return read(checkpoint, module, form=weights)
 
 
 def decoder_of(
@@ -92,15 +105,37 @@ def decoder_of(
 
 
 def read(
-  checkpoint: Checkpoint, module: Any, target: Model | None = None
+  checkpoint: Checkpoint,
+  module: Any,
+  target: Model | None = None,
+  form: str = STORED,
 ) -> Model:
-  """Reads a module's parameters; some drafts take a part of their target's."""
+  """Reads a module's parameters; some drafts take a part of their target's.
+
+  Args:
+    checkpoint: The checkpoint.
+    module: The module.
+    target: The target of a draft.
+    form: `weights` of `load`.
+  """
+  if form not in (STORED, DEQUANTISED):
+    raise UserError(f"weights={form!r} is not one of {STORED}, {DEQUANTISED}")
   config = module.config
   sharding.check(config, module.mesh)
   weights = stored_weights(module)
   _check(checkpoint, weights, config)
-  _check_memory(checkpoint.source, weights, config.dtype, target)
-  params = _read(checkpoint.tensors, weights, module)
+  keeps = form == STORED and config.dtype == "float32" and module.mesh is None
+  keeps &= checkpoint.is_gguf and native.used()
+  if keeps and (kinds := gguf.without_form(checkpoint.path)):
+    kinds = ", ".join(kinds)
+    source = checkpoint.source
+    print(f"{source}: {kinds} weights are dequantised", file=sys.stderr)
+  parts = {
+    path: _parts(weight, checkpoint.tensors) if keeps else ()
+    for path, weight in weights.items()
+  }
+  _check_memory(checkpoint.source, weights, parts, config.dtype, target)
+  params = _read(checkpoint.tensors, weights, parts, module)
   if module.of_target:
     assert target is not None
     known = borrowed.known_tokens(checkpoint.tensors, config)
@@ -169,7 +204,11 @@ def _check(
 
 
 def _check_memory(
-  source: str, weights: Mapping[Path, Weight], dtype: str, target: Model | None
+  source: str,
+  weights: Mapping[Path, Weight],
+  parts: Mapping[Path, tuple[Part, ...]],
+  dtype: str,
+  target: Model | None,
 ) -> None:
   """Refuses weights that do not fit in memory together with the target's.
 
@@ -177,8 +216,13 @@ def _check_memory(
   """
   if jax.default_backend() != "cpu":
     return
-  needed = sum(math.prod(x.shape) for x in weights.values())
-  needed *= np.dtype(dtype).itemsize
+  size = np.dtype(dtype).itemsize
+  needed = sum(
+    4 * _size(parts[path], weight.shape[1])
+    if parts[path]
+    else size * math.prod(weight.shape)
+    for path, weight in weights.items()
+  )
   if target is not None:
     needed += sum(x.nbytes for x in jax.tree.leaves(target.params))
   memory = machine.memory()
@@ -193,6 +237,7 @@ def _check_memory(
 def _read(
   tensors: Mapping[str, StoredTensor],
   weights: Mapping[Path, Weight],
+  parts: Mapping[Path, tuple[Part, ...]],
   module: Any,
 ) -> dict:
   """Reads parameters to their devices, the largest first.
@@ -208,17 +253,75 @@ def _read(
   with concurrent.futures.ThreadPoolExecutor(machine.cores()) as pool:
     for path in sorted(weights, key=lambda x: -math.prod(weights[x].shape)):
       weight = weights[path]
-      value = _empty(weight.shape, module.config.dtype)
-      pieces = [
-        pool.submit(_fill, view[start:stop], tensors[name], name, start)
-        for name, view in weight.views(value).items()
-        for start, stop in _pieces(view)
-      ]
-      for piece in pieces:
+      if parts[path]:
+        value, pieces = _packed(weight, parts[path], tensors)
+      else:
+        value = _empty(weight.shape, module.config.dtype)
+        pieces = [
+          (_fill, view[start:stop], tensors[name], name, start)
+          for name, view in weight.views(value).items()
+          for start, stop in _pieces(view)
+        ]
+      for piece in [pool.submit(*piece) for piece in pieces]:
         piece.result()
       place = sharding.placement(weight.axes, module.mesh)
       params[path] = jax.device_put(value, place)
   return unflatten_dict(params)
+
+
+def _parts(
+  weight: Weight, tensors: Mapping[str, StoredTensor]
+) -> tuple[Part, ...]:
+  """Returns the parts of a quantised matrix; none if one has no form."""
+  forms = {name: tensors[name].form for name in weight.tensors}
+  if not all(forms.values()):
+    return ()
+  return tuple(Part(forms[x], shape[0]) for x, shape in weight.shapes.items())
+
+
+def _size(parts: tuple[Part, ...], columns: int) -> int:
+  """Returns the number of words of a quantised matrix."""
+  return sum(math.prod(part.shape(columns)) for part in parts)
+
+
+def _packed(
+  weight: Weight,
+  parts: tuple[Part, ...],
+  tensors: Mapping[str, StoredTensor],
+) -> tuple[Quantised, list]:
+  """Returns a quantised matrix, and the calls that fill it."""
+  words = _empty((_size(parts, weight.shape[1]),), "uint32")
+  matrix = Quantised(words, parts, weight.shape[1], weight.groups)
+  calls = []
+  for view, (name, rows) in zip(
+    matrix.split(), weight.tensors.items(), strict=True
+  ):
+    least = math.lcm(view.shape[-1], rows)  # whole vectors and whole heads
+    step = max(1, _PIECE // (least * weight.shape[1])) * least
+    vectors = step // view.shape[-1]
+    calls += [
+      (_pack, view[i : i + vectors], tensors[name], name, i * view.shape[-1])
+      for i in range(0, len(view), vectors)
+    ]
+  return matrix, calls
+
+
+def _pack(place: np.ndarray, tensor: StoredTensor, name: str, row: int) -> None:
+  """Reads vectors of a quantised tensor's rows, as `_fill` does.
+
+  Args:
+    place: [V, W, L] The destination.
+    tensor: The tensor.
+    name: The tensor's name.
+    row: Index of the first row to read.
+  """
+  V, W, L = place.shape
+  try:
+    words = tensor.words(row, min(row + V * L, tensor.shape[0]))
+  except FloatingPointError:
+    raise _not_finite(tensor, name, "float32") from None
+  words = np.pad(words, ((0, V * L - len(words)), (0, 0)))
+  place[...] = words.reshape(V, L, W).swapaxes(1, 2)
 
 
 def _empty(shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -256,11 +359,15 @@ def _fill(
   bits = np.dtype(f"u{value.itemsize}")
   infinite = np.array(np.inf, value.dtype).view(bits)
   if ((value.view(bits) & infinite) == infinite).any():
-    raise UserError(
-      f"{tensor.path} holds weights that are not finite in {value.dtype}, in"
-      f" {name}: get it again, or load it in another dtype"
-    )
+    raise _not_finite(tensor, name, value.dtype)
   place[...] = value.reshape(place.shape)
+
+
+def _not_finite(tensor: StoredTensor, name: str, dtype) -> UserError:
+  return UserError(
+    f"{tensor.path} holds weights that are not finite in {dtype}, in {name}:"
+    " get it again, or load it in another dtype"
+  )
 
 
 def save(directory, model: Model) -> None:
@@ -269,7 +376,8 @@ def save(directory, model: Model) -> None:
   A draft is written like published drafts, but without their copies of the
   target's embedding and unembedding.
   """
-  module, values = model.module, flatten_dict(model.params)
+  params = quantised.dequantised(model.params)
+  module, values = model.module, flatten_dict(params)
   tensors = borrowed.offsets(module.config, model.params)
   for path, weight in stored_weights(module).items():
     tensors |= weight.split(np.asarray(values[path], module.config.dtype))

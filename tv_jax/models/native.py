@@ -1,9 +1,10 @@
-"""Products of few rows with weights on a CPU, in C++ (few_tokens.cc).
+"""Products with weights on a CPU, in C++ (few_tokens.cc and quantised.cc).
 
-XLA takes two to four times as long for 2 to 8 rows as for a single row. This
-product takes little longer than reading the weights. `make` or the first use
-compiles it into a library in the user's cache. Without a compiler, or with
-TV_JAX_NATIVE=0, XLA multiplies.
+XLA takes two to four times as long for 2 to 8 rows as for a single row, and has
+no product with quantised weights. These products take little longer than
+reading the weights. `make` or the first use compiles them into a library in the
+user's cache. Without a compiler, or with TV_JAX_NATIVE=0, XLA multiplies, and
+quantised weights are dequantised when they are loaded.
 """
 
 import ctypes
@@ -17,15 +18,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tv_jax.io import disk
 
 SWITCH = "TV_JAX_NATIVE"
 MOST = 26  # rows; with more XLA's product is as fast
-_SOURCE = pathlib.Path(__file__).with_name("few_tokens.cc")
+_FOLDER = pathlib.Path(__file__).parent
+_SOURCES = _FOLDER / "few_tokens.cc", _FOLDER / "quantised.cc"
 _MACHINE = "-mcpu=native" if sys.platform == "darwin" else "-march=native"
 _FLAGS = "-O3", "-std=c++17", "-shared", "-fPIC", "-w", _MACHINE
 
@@ -33,7 +37,12 @@ _FLAGS = "-O3", "-std=c++17", "-shared", "-fPIC", "-w", _MACHINE
 def used() -> bool:
   """Returns whether this process uses the library."""
   on = os.environ.get(SWITCH) != "0" and jax.default_backend() == "cpu"
-  return on and _target() is not None
+  return on and _library() is not None
+
+
+def lanes() -> int:
+  """Returns the number of rows in a vector of quantised weights."""
+  return _loaded().lanes
 
 
 def fits(x: jax.Array, weights: jax.Array) -> bool:
@@ -70,30 +79,64 @@ def _xla(x, weights):
 
 
 def _few(x: jax.Array, weights: jax.Array):
-  shape = jax.ShapeDtypeStruct((len(x), len(weights)), jnp.float32)
-  name = str(_target())
-  call = jax.ffi.ffi_call(name, shape, vmap_method="sequential")
+  call = _call("few_tokens", len(x), len(weights))
   return call(x.astype(jnp.float32), weights)
 
 
+def quantised(
+  x: jax.Array, words: jax.Array, numbers: np.ndarray, outputs: int
+) -> jax.Array:
+  """Returns the product of x [T, K] with quantised weights; see quantised.cc.
+
+  Args:
+    x: Rows in float32.
+    words: The weights.
+    numbers: The fields of `Form` in quantised.cc, for each part.
+    outputs: Number of rows of the weights, filled up to whole vectors.
+  """
+  return _call("quantised", len(x), outputs)(x, words, numbers=numbers)
+
+
+def _call(product: str, rows: int, outputs: int):
+  shape = jax.ShapeDtypeStruct((rows, outputs), jnp.float32)
+  name = f"{_loaded().name}_{product}"
+  return jax.ffi.ffi_call(name, shape, vmap_method="sequential")
+
+
+class _Library(NamedTuple):
+  name: str
+  lanes: int
+
+
+def _loaded() -> _Library:
+  library = _library()
+  assert library is not None
+  return library
+
+
 @functools.cache
-def _target() -> str | None:
-  """Returns the product's name in XLA; None if it could not be compiled."""
-  # A compiled program on disk finds the product by its name.
-  recipe = f"{_SOURCE.read_text()} {_FLAGS} {jax.__version__} {_processor()}"
-  digest = hashlib.sha256(recipe.encode()).hexdigest()[:16]
-  name = f"tv_jax_few_tokens_{digest}"
-  library = disk.cache_folder() / f"{name}.so"
+def _library() -> _Library | None:
+  """Registers the products in XLA; returns None if they cannot be compiled."""
+  # A compiled program on disk finds the products by their names.
+  sources = [path.read_text() for path in (*_SOURCES, _FOLDER / "panels.h")]
+  recipe = f"{sources} {_FLAGS} {jax.__version__} {_processor()}"
+  name = f"tv_jax_{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
+  path = disk.cache_folder() / f"{name}.so"
   try:
-    if not library.exists():
-      _compile(library)
-    call = jax.ffi.pycapsule(ctypes.CDLL(str(library)).FewTokens)
+    if not path.exists():
+      _compile(path)
+    library = ctypes.CDLL(str(path))
   except (OSError, subprocess.CalledProcessError) as error:
     why = (getattr(error, "stderr", "") or str(error)).splitlines()[0]
     print(f"XLA multiplies few tokens too, more slowly: {why}", file=sys.stderr)
     return None
-  jax.ffi.register_ffi_target(name, call, platform="cpu")
-  return name
+  for product, symbol in (
+    ("few_tokens", library.FewTokens),
+    ("quantised", library.Quantised),
+  ):
+    call = jax.ffi.pycapsule(symbol)
+    jax.ffi.register_ffi_target(f"{name}_{product}", call, platform="cpu")
+  return _Library(name, library.Lanes())
 
 
 def _processor() -> str:
@@ -115,6 +158,6 @@ def _compile(library: pathlib.Path) -> None:
   include = f"-I{jax.ffi.include_dir()}"
   with tempfile.TemporaryDirectory(dir=library.parent) as folder:
     made = pathlib.Path(folder, library.name)
-    command = [compiler, *_FLAGS, include, _SOURCE, "-o", made]
+    command = [compiler, *_FLAGS, include, *_SOURCES, "-o", made]
     subprocess.run(command, check=True, capture_output=True, text=True)
     made.replace(library)

@@ -5,7 +5,7 @@ from the file's metadata.
 """
 
 from tv_jax.models.gguf.config import read_config
-from tv_jax.models.gguf.reader import SUFFIX, contents, is_file
+from tv_jax.models.gguf.reader import SUFFIX, contents, is_file, without_form
 from tv_jax.models.gguf.tokens import read_tokenizer
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
   "is_file",
   "read_config",
   "read_tokenizer",
+  "without_form",
 ]

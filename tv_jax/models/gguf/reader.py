@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from tv_jax.io.errors import UserError
+from tv_jax.models.gguf import packing
 from tv_jax.models.layout import StoredTensor
+from tv_jax.models.quantised import FORMS
 
 SUFFIX = ".gguf"
 # Divisors of the RoPE frequencies: a part of the configuration, not a weight.
@@ -149,10 +151,18 @@ def contents(path) -> dict[str, StoredTensor]:
       shape=tuple(x.shape.tolist())[::-1],
       dtype="F32",  # the package converts all types to this
       rows=functools.partial(_rows, file, x),
+      form=FORMS.get(x.tensor_type.name),
+      words=functools.partial(_words, file, x),
     )
     for name, x in file.tensors.items()
     if name != FACTORS
   }
+
+
+def without_form(path) -> list[str]:
+  """Returns the names of a file's quantised types that are not in `FORMS`."""
+  kinds = {x.tensor_type.name for x in read(path).tensors.values()}
+  return sorted(kinds - FORMS.keys() - {"F64", "F32", "F16", "BF16"})
 
 
 def _name(name: str) -> str:
@@ -164,31 +174,49 @@ def _name(name: str) -> str:
   return f"{layer}{_NAMES[parts[2]]}.{parts[3]}"
 
 
-def dequantised(file: File, tensor, start: int, stop: int) -> np.ndarray:
-  """Returns rows of a tensor in float32."""
-  import gguf
-
-  shape = tensor.shape.tolist()[::-1]
-  size = int(tensor.n_bytes) // shape[0]
+def _read_rows(file: File, tensor, start: int, stop: int) -> np.ndarray:
+  """Returns the bytes of rows of a tensor."""
+  size = int(tensor.n_bytes) // int(tensor.shape[-1])
   # Read, not mapped: mapped pages would count as this process's memory.
-  data = np.fromfile(
+  return np.fromfile(
     file.path,
     np.uint8,
     (stop - start) * size,
     offset=int(tensor.data_offset) + start * size,
   )
+
+
+def dequantised(file: File, tensor, start: int, stop: int) -> np.ndarray:
+  """Returns rows of a tensor in float32."""
+  import gguf
+
+  data = _read_rows(file, tensor, start, stop)
   with np.errstate(all="ignore"):  # weights may be infinite
     # As a single row: the package reads more rows slowly, sixteen at a time.
     try:
       value = gguf.dequantize(data[None], tensor.tensor_type)
     except NotImplementedError as error:
-      raise UserError(f"{tensor.name}: {error}") from error
-  return np.asarray(value, np.float32).reshape(-1, *shape[1:])
+      raise ValueError(f"{tensor.name}: {error}") from error
+  shape = tensor.shape.tolist()[-2::-1]
+  return np.asarray(value, np.float32).reshape(-1, *shape)
 
 
 def _rows(file: File, tensor, start: int, stop: int) -> np.ndarray:
   """Returns rows in Hugging Face's order; in queries and keys, whole heads."""
-  value = dequantised(file, tensor, start, stop)
+  return _ordered(file, tensor, dequantised(file, tensor, start, stop))
+
+
+def _words(file: File, tensor, start: int, stop: int) -> np.ndarray:
+  """Returns the words [rows, W] of the same rows of a quantised tensor."""
+  kind = tensor.tensor_type.name
+  groups = int(tensor.shape[0]) // FORMS[kind].group
+  data = _read_rows(file, tensor, start, stop)
+  words = packing.pack(kind, data.reshape(stop - start, groups, -1))
+  return _ordered(file, tensor, words.reshape(stop - start, -1))
+
+
+def _ordered(file: File, tensor, value: np.ndarray) -> np.ndarray:
+  """Puts rows of whole heads in Hugging Face's order."""
   part = tensor.name.split(".")[-2]
   is_llama = file.metadata.get("general.architecture") == "llama"
   if not is_llama or part not in _HEADS or value.ndim < 2:
