@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
+import shlex
 import subprocess
 import sys
 
@@ -23,9 +24,8 @@ from absl import flags
 
 from experiments import experiment as experiment_lib
 from experiments import names
-from experiments.experiment import Experiment
 from launch import here, on_ray, on_slurm
-from launch import units as units_lib
+from launch.units import expand
 from tv_jax.io import cli, config_flag
 
 _EXPERIMENTS = flags.DEFINE_spaceseplist(
@@ -82,9 +82,11 @@ def main() -> int:
   chosen, workdir = _EXPERIMENTS.value, pathlib.Path(_WORKDIR.value).absolute()
   if chosen == ["all"]:
     chosen = [*names.NAMES]
-  units = [
-    unit for name in chosen for unit in _units(names.find(name), workdir)
-  ]
+  units = []
+  for experiment in map(names.find, chosen):
+    configs = experiment_lib.configs(experiment, _SMOKE.value)
+    options = {"smoke": _SMOKE.value, "gpus": _GPUS.value}
+    units += expand(experiment, configs, sys.argv, workdir, **options)
   if _BACKEND.value == "status":
     print("\n".join(unit.progress for unit in units))
     return int(any(unit.state != "done" for unit in units))
@@ -94,24 +96,24 @@ def main() -> int:
   jax.config.update("jax_platforms", "cpu")
   rest = [unit for unit in units if not unit.done]
   dry = _DRY_RUN.value
-  comment = "# " * dry
-  print(f"{comment}{len(units) - len(rest)} of {len(units)} units are done")
+  prefix = "# " if dry else ""
+  print(f"{prefix}{len(units) - len(rest)} of {len(units)} units are done")
   run = [sys.executable, "-m", "experiments"]
   render = ["--render", f"--workdir={workdir}"]
   if _BACKEND.value == "slurm":
     tables = [*run, *chosen, *render]
     jobs = on_slurm.jobs(rest, workdir, tables, _PARALLEL.value, _SBATCH.value)
     if dry:
-      on_slurm.print_commands(jobs)
+      print(*jobs, sep="\n")
     else:
       on_slurm.submit(jobs, rest, workdir)
     return 0
   if dry:
-    print("\n".join(unit.line for unit in rest))
+    for unit in rest:
+      print(shlex.join(["python", *unit.command[1:]]))
     return 0
   if _BACKEND.value == "ray" and rest:
-    machine = _ADDRESS.value, _CPUS.value, _LOCAL_GPUS.value
-    failed = on_ray.run(rest, *machine)
+    failed = on_ray.run(rest, _ADDRESS.value, _CPUS.value, _LOCAL_GPUS.value)
   else:
     failed = here.run(rest)
   for unit in failed:
@@ -122,24 +124,6 @@ def main() -> int:
   ready = [name for name in chosen if names.find(name).name not in empty]
   status = subprocess.run([*run, *ready, *render]).returncode if ready else 0
   return int(bool(failed)) or status
-
-
-def _units(experiment: Experiment, workdir) -> list[units_lib.Unit]:
-  """Returns an experiment's units of the configs of the command line."""
-  configs = experiment_lib.configs(experiment, _SMOKE.value)
-  return [
-    unit
-    for name, config in configs.items()
-    for unit in units_lib.expand(
-      experiment,
-      name,
-      config,
-      sys.argv,
-      workdir,
-      smoke=_SMOKE.value,
-      gpus=_GPUS.value,
-    )
-  ]
 
 
 if __name__ == "__main__":

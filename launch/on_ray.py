@@ -37,9 +37,6 @@ def run(
 
   Returns:
     The units that failed; the others go on without them.
-
-  Raises:
-    ValueError: Ray is not installed.
   """
   try:
     import ray  # an extra
@@ -48,22 +45,22 @@ def run(
       f"--backend=ray: {error}: python -m pip install 'ray>=2.40'"
     ) from error
   passed = {k: v for k, v in os.environ.items() if k.startswith(_PASSED)}
-  local = {"num_gpus": local_gpus, "include_dashboard": False}
-  ray.init(
-    address=address or "local",
-    log_to_driver=False,
-    runtime_env={"env_vars": passed},
-    **({} if address else local),
-  )
-  try:
-    _check_room(ray, units, cpus)
+  options: dict = {"address": address}
+  if not address:
+    options = {"address": "local", "num_gpus": local_gpus}
+    options["include_dashboard"] = False
+  with ray.init(
+    log_to_driver=False, runtime_env={"env_vars": passed}, **options
+  ):
+    _check_room(ray.nodes(), units, cpus)
     task = ray.remote(max_calls=1, max_retries=_RESTARTS, num_cpus=cpus)(_work)
     running, failed = {}, []
     for unit in units:
       unit.folder.mkdir(parents=True, exist_ok=True)
-      options = task.options(num_gpus=unit.gpus, name=unit.name)
-      task_id = options.remote(unit.command[3:], os.getcwd(), str(unit.log))
-      running[task_id] = unit
+      started = task.options(num_gpus=unit.gpus, name=unit.name).remote(
+        unit.command[3:], os.getcwd(), str(unit.log)
+      )
+      running[started] = unit
     while running:
       (ended,), _ = ray.wait([*running])
       unit = running.pop(ended)
@@ -77,22 +74,20 @@ def run(
       if not success:
         failed.append(unit)
     return failed
-  finally:
-    ray.shutdown()
 
 
-def _check_room(ray, units: Sequence[Unit], cpus: float) -> None:
+def _check_room(nodes, units: Sequence[Unit], cpus: float) -> None:
   """Refuses units that no machine can run; Ray would wait for ever."""
-  nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-  gpus = max(int(node.get("GPU", 0)) for node in nodes)
-  print(f"Ray: machines {len(nodes)}, GPUs of the largest {gpus}", flush=True)
-  if (most := max(unit.gpus for unit in units)) > gpus:
-    raise UserError(
-      f"a unit needs {most} GPUs, and no machine has more than {gpus}: give"
-      " --gpus_per_unit (0: units run on CPUs)"
-    )
-  if cpus > (cores := max(node.get("CPU", 0) for node in nodes)):
-    raise UserError(f"--cpus_per_unit={cpus:g}: no machine has over {cores:g}")
+  rooms = [node["Resources"] for node in nodes if node["Alive"]]
+  gpus = max(unit.gpus for unit in units)
+  for kind, wanted in (("GPU", gpus), ("CPU", cpus)):
+    most = max(room.get(kind, 0) for room in rooms)
+    print(f"Ray: {len(rooms)} machines with up to {most:g} {kind}s", flush=True)
+    if wanted > most:
+      raise UserError(
+        f"a unit needs {wanted:g} {kind}s, and no machine has more than"
+        f" {most:g}: give another --{kind.lower()}s_per_unit"
+      )
 
 
 def _work(arguments: Sequence[str], cwd: str, log: str) -> int | str | None:

@@ -3,7 +3,8 @@
 SLURM starts a unit again when its machine is lost or it is pre-empted. After a
 time limit, submit again. All jobs of a folder have the same name, and SLURM
 starts a job after all earlier jobs of its name have ended (singleton). So a
-second submission can be made at any time, and continues the first.
+second submission can be made at any time, and continues the first. The elements
+of an array are one job in this sense, and run side by side.
 """
 
 from __future__ import annotations
@@ -28,13 +29,17 @@ class Job(NamedTuple):
   command: list[str]  # sbatch and its options
   script: str  # read by sbatch from standard input
 
+  def __str__(self) -> str:
+    """Returns the shell command that would submit it."""
+    return f"{shlex.join(self.command)} <<'EOF'\n{self.script}EOF"
+
 
 def jobs(
   units: Sequence[Unit],
   workdir: pathlib.Path,
   tables: Sequence[str],
   max_parallel: int | None,
-  more: str,
+  options: str,
 ) -> list[Job]:
   """Returns the job array of all units, and the job that makes the tables.
 
@@ -43,34 +48,33 @@ def jobs(
     workdir: The sweep's folder, absolute.
     tables: The command that makes the tables.
     max_parallel: Maximum number of units at once; None: no limit.
-    more: Further options of sbatch.
+    options: Further options of sbatch.
   """
-  sbatch = [
-    "sbatch",
-    f"--job-name=tv_jax {workdir}",
-    "--dependency=singleton",
-    f"--chdir={os.getcwd()}",
-    "--open-mode=append",
-  ]
   # SLURM reads a % in a file's name as the beginning of a pattern.
   folder = str(workdir).replace("%", "%%")
+
+  def sbatch(output: str, *more: str) -> list[str]:
+    return [
+      "sbatch",
+      f"--job-name=tv_jax {workdir}",
+      "--dependency=singleton",
+      f"--chdir={os.getcwd()}",
+      "--open-mode=append",
+      f"--output={folder}/{output}",
+      *more,
+      *shlex.split(options),
+    ]
+
   result = []
   if units:
     parallel = f"%{max_parallel}" if max_parallel else ""
-    array = [
-      f"--array=0-{len(units) - 1}{parallel}",
-      f"--output={folder}/slurm-units.out",
-      "--requeue",
-      f"--signal=B:TERM@{_NOTICE}",
-    ]
+    array = [f"--array=0-{len(units) - 1}{parallel}", "--requeue"]
+    array.append(f"--signal=B:TERM@{_NOTICE}")
     if gpus := max(unit.gpus for unit in units):
       array.append(f"--gres=gpu:{gpus}")
-    command = [*sbatch, *array, *shlex.split(more)]
-    result.append(Job(command, script(units)))
+    result.append(Job(sbatch("slurm-units.out", *array), script(units)))
   text = f"#!/bin/bash\nexec {shlex.join(tables)}\n"
-  output = f"--output={folder}/slurm-tables.out"
-  result.append(Job([*sbatch, output, *shlex.split(more)], text))
-  return result
+  return [*result, Job(sbatch("slurm-tables.out"), text)]
 
 
 def script(units: Sequence[Unit]) -> str:
@@ -83,20 +87,10 @@ def script(units: Sequence[Unit]) -> str:
   return "\n".join([*lines, "esac", ""])
 
 
-def print_commands(jobs: Sequence[Job]) -> None:
-  """Prints jobs as shell commands that would submit them."""
-  for job in jobs:
-    print(f"{shlex.join(job.command)} <<'EOF'\n{job.script}EOF")
-
-
 def submit(
   jobs: Sequence[Job], units: Sequence[Unit], workdir: pathlib.Path
 ) -> None:
-  """Makes the folders of a sweep and its units, and submits its jobs.
-
-  Raises:
-    ValueError: sbatch is not installed here.
-  """
+  """Makes the folders of a sweep and its units, and submits its jobs."""
   if not shutil.which("sbatch"):
     raise UserError(
       "--backend=slurm: there is no sbatch here: run this on a login node of a"

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import fcntl
 import pathlib
-import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import ml_collections
@@ -20,8 +19,6 @@ from experiments.experiment import Experiment
 from tv_jax import runs
 from tv_jax.io import config_flag, disk
 from tv_jax.runs import store
-
-DEVICES = "models.devices"
 
 
 class Unit(NamedTuple):
@@ -40,11 +37,6 @@ class Unit(NamedTuple):
   config: ml_collections.ConfigDict
   folder: pathlib.Path
   gpus: int
-
-  @property
-  def line(self) -> str:
-    """The command for a shell."""
-    return shlex.join(["python", *self.command[1:]])
 
   @property
   def log(self) -> pathlib.Path:
@@ -79,14 +71,11 @@ class Unit(NamedTuple):
     items, count = (self.folder / name for name in (store.ITEMS, store.COUNT))
     answers = items.read_bytes().count(b"\n") if items.exists() else 0
     expected = count.read_text().strip() if count.exists() else "?"
-    last = f": {self.last_words}" if self.state == "stopped" else ""
-    return f"{self.name}: {self.state}, {answers} of {expected} answers{last}"
-
-  @property
-  def last_words(self) -> str:
-    """The last line of its log."""
-    lines = self.log.read_text(errors="replace").split("\n")
-    return next((line for line in reversed(lines) if line.strip()), "no output")
+    line = f"{self.name}: {self.state}, {answers} of {expected} answers"
+    if self.state != "stopped":
+      return line
+    output = self.log.read_text(errors="replace").strip() or "no output"
+    return f"{line}: {output.splitlines()[-1]}"
 
 
 def _is_locked(path: pathlib.Path) -> bool:
@@ -103,43 +92,41 @@ def _is_locked(path: pathlib.Path) -> bool:
 
 def expand(
   experiment: Experiment,
-  name: str,
-  config: Any,  # its fields are of any type
+  configs: Mapping[str, Any],
   argv: Sequence[str],
   workdir: pathlib.Path,
   *,
   smoke: bool = False,
   gpus: int | None = None,
 ) -> Iterator[Unit]:
-  """Yields an experiment's units of a config.
+  """Yields an experiment's units.
 
   Args:
     experiment: The experiment.
-    name: The config's name, as --config takes it.
-    config: The config.
+    configs: ConfigDicts by name, as --config takes it.
     argv: The command line; its `--config.field=value` are passed to each unit.
     workdir: The folder of the units' folders.
-    smoke: Whether to make a minimal run that shows that everything works.
+    smoke: Whether to make minimal runs that show that everything works.
     gpus: The number of GPUs for each unit; None: as the config says.
   """
-  for shard in experiment_lib.shards(experiment, config, smoke):
-    overrides = dict(shard.overrides)
-    if gpus and gpus != config.models.devices:
-      overrides[DEVICES] = gpus
-    # A tuple field that is given twice would be joined, so give it once.
-    flags = [
-      flag
-      for field, flag in config_flag.given_fields(argv)
-      if field not in overrides
-    ]
-    flags += [f"--config.{key}={value}" for key, value in overrides.items()]
-    unit_name = f"{experiment.name}/{config.experiment}/{shard.name}"
-    folder = workdir / unit_name
+  for name, config in configs.items():
     run = (sys.executable, "-m", "tv_jax.main", f"--config={name}")
-    yield Unit(
-      name=unit_name,
-      command=(*run, *flags, f"--workdir={folder}"),
-      config=shard._replace(overrides=overrides).of(config),
-      folder=folder,
-      gpus=config.models.devices if gpus is None else gpus,
-    )
+    for shard in experiment_lib.shards(experiment, config, smoke):
+      fields = dict(shard.overrides)
+      if gpus and gpus != config.models.devices:
+        fields["models.devices"] = gpus
+      # A tuple that is given twice would be joined, so give it once.
+      flags = [
+        flag
+        for field, flag in config_flag.given_fields(argv)
+        if field not in fields
+      ]
+      flags += [f"--config.{key}={value}" for key, value in fields.items()]
+      unit = f"{experiment.name}/{config.experiment}/{shard.name}"
+      yield Unit(
+        name=unit,
+        command=(*run, *flags, f"--workdir={workdir / unit}"),
+        config=shard._replace(overrides=fields).of(config),
+        folder=workdir / unit,
+        gpus=config.models.devices if gpus is None else gpus,
+      )

@@ -83,7 +83,7 @@ def test_progress_is_a_line_a_minute_where_no_terminal_is(monkeypatch, capsys):
   assert capsys.readouterr().err == "a rule, 2 of 4\n"
 
 
-def test_progress_shows_what_is_compiled_until_the_next_step():
+def test_progress_shows_what_is_compiled_until_the_next_step(capsys):
   logger = logging.getLogger("tv_jax.engine.programs")
   with progress.bar() as bar:
     task = bar._shown.tasks[0]
@@ -91,6 +91,8 @@ def test_progress_shows_what_is_compiled_until_the_next_step():
     assert task.description == "compiling advance"
     bar("rules", 1, 4)
     assert (task.description, task.completed) == ("rules", 1)
+    logger.warning("a large tree")
+  assert capsys.readouterr().err == "a large tree\n"
   assert not logger.handlers
 
 

@@ -19,7 +19,7 @@ CONFIGS = {
 
 
 def expand(name, config, flags=(), workdir="runs", **options):
-  where = "quickstart", config, flags, pathlib.Path(workdir)
+  where = {"quickstart": config}, flags, pathlib.Path(workdir)
   return [*units.expand(names.find(name), *where, **options)]
 
 
@@ -101,7 +101,7 @@ def test_a_dry_run_shows_the_array_and_makes_no_folder(tmp_path, capsys):
   folder = tmp_path / "sweep"
   sweep = expand("temperature", CONFIGS["quickstart"], workdir=folder)
   jobs = on_slurm.jobs(sweep, folder, ["make", "tables"], 2, "--time=1:00:00")
-  on_slurm.print_commands(jobs)
+  print(*jobs, sep="\n")
   shown = capsys.readouterr().out
   assert on_slurm.script(sweep) in shown
   assert f"--array=0-{len(sweep) - 1}%2 " in shown

@@ -45,7 +45,7 @@ def exact_reach(name, proposal, tree, case):
   laws = case.q[found.context], case.p[found.context]
   drafted = Draft(tree, PROPOSALS[proposal], found.tokens, *laws)
   stop = stopping(name)(drafted)
-  return found.chance @ tuning.reach_of(tree, np.asarray(stop))
+  return found.chance @ tuning.reach(tree, np.asarray(stop))
 
 
 @pytest.mark.long
@@ -184,15 +184,16 @@ def tuned(pair):
 
 
 def test_a_pair_is_tuned(tuned):
-  rows = tuned.rows
-  assert tuned.tree == rows["tuned:3"].tree
+  table = tuned.frame
   assert len(tuned.tree) == 4
-  assert {*rows} == {"tuned:3", "tuned:5", "chain:2", "kary:2x2"}
+  trees = ["tuned:3", "tuned:5", "chain:2", "kary:2x2"]
+  assert [*table.index] == ["plain", *trees]
   assert abs(tuned.check.mean) < 5 * tuned.check.error
-  own, chain = rows["tuned:3"], rows["chain:2"]
-  wanted = chain.measured.mean - own.measured.mean
-  assert chain.gain.mean == pytest.approx(wanted)
-  assert all(row.seconds for row in rows.values())
+  length, gain = table["length"], table["gain"]
+  assert gain["chain:2"] == pytest.approx(length["chain:2"] - length["tuned:3"])
+  assert gain["tuned:3"] == 0
+  assert (table["ms"] > 0).all()
+  assert table["decoded"]["plain"] == 1
   for part in ("tuned:3", "plain", "check: realised - expected", "wide tree"):
     assert part in repr(tuned)
 
@@ -201,7 +202,7 @@ def test_plain_decoding_takes_no_options_of_a_draft(monkeypatch):
   monkeypatch.setattr(tuning, "_LEAST", 4)
   changes = {"nodes": 2, "sizes": (), "draft_stop": 0.1, "max_new_tokens": 2}
   tuned = tune(checkpoints.pair("dspark"), PROMPTS, **OPTIONS | changes)
-  assert tuned.plain
+  assert tuned.frame["speed"]["plain"] > 0
 
 
 def test_what_is_written_is_read(tuned, tmp_path):
@@ -222,7 +223,7 @@ def test_what_is_written_is_read(tuned, tmp_path):
       {"verifier": "traversal_reference"},
       "verifier 'traversal_reference' has no stopping distribution to tune by",
     ),
-    ({"trees": ("chain:4000",)}, "has 4000 levels: the target has only"),
+    ({"trees": ("chain:4000",)}, "'chain:4000' has 4000 levels: the pair has"),
     ({"prompts": [*PROMPTS, [5]]}, "7 prompts: give 4 or more, no two the"),
   ],
   ids=str,

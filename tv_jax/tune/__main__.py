@@ -38,12 +38,6 @@ _OUT = flags.DEFINE_string(
 )
 
 
-def _announce(text: str, done: int = 0, total: int = 0) -> None:
-  """Prints a step."""
-  del done, total
-  print(f"{text} ..", file=sys.stderr)
-
-
 def main() -> None:
   """Tunes, prints the table, and writes the file."""
   out = pathlib.Path(_OUT.value)
@@ -78,9 +72,9 @@ def main() -> None:
     batch_size=settings.batch_size,
     max_new_tokens=min(_TOKENS.value, settings.max_new_tokens),
     speed=_TIMING.value,
-    progress=_announce,
+    progress=lambda text, *_: print(f"{text} ..", file=sys.stderr),
   )
-  tables.show([tuned.table()])
+  print(tuned)
   tuned.save(out)
   print(f"written: {out}")
 

@@ -1,10 +1,10 @@
 """Finds the best tree for a pair of models, a rule and a machine.
 
-One run with a wide tree gives W(v) of each of its nodes in every cycle: the sum
-of the rule's stop distribution over v and all nodes below. Half of the prompts
-choose the trees, the other half measures them. Then each tree is timed.
+A run with a wide tree gives W(v) of each of its nodes in every cycle: the sum
+of the rule's stopping distribution over v and all nodes below. Half of the
+prompts choose the trees, the other half measures them. Then each tree is timed.
 
-Axes: C cycles, N nodes of the wide tree.
+Axes: B batch, C cycles, N nodes of the wide tree.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+import os
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+import pandas as pd
 
 from tv_jax import drafting, verifiers
 from tv_jax import tree as tree_lib
@@ -25,13 +28,12 @@ from tv_jax.engine.decode import Batch, Prompt, time_in_turn
 from tv_jax.engine.generate import Prompts, decode_all, read_prompts
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import Estimate
-from tv_jax.io import reading
+from tv_jax.io import disk, reading
 from tv_jax.io.errors import UserError
 from tv_jax.io.progress import Progress, silent
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 from tv_jax.tune import choosing
-from tv_jax.tune.results import TreeResult, Tuned
 from tv_jax.verifiers import Draft, Verifier
 
 SIZES = (8, 16, 32, 64)
@@ -41,7 +43,89 @@ TREES = ("chain:5", "kary:2x5", "eagle")
 # the largest size: otherwise there is little to choose from.
 _LEAST, _TIMES = 64, 1.2
 _TIMED = 12  # prompts that trees are timed on
-_PLAIN = "plain"
+_PLAIN, _NOTHING = "plain", "\u2013"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tuned:
+  """The trees that `tune` compared; print it for a table.
+
+  Attributes:
+    name: Name of the chosen tree: the best one of the requested size.
+    trees: All trees by name.
+    frame: A row for each tree by name; with times, also one for plain decoding.
+      Columns: `nodes`; `length`, the acceptance length on prompts that were not
+      tuned on, NaN if the wide tree does not contain the tree; `gain`, the
+      length minus the chosen tree's, on the same cycles; `decoded`, the length
+      when the tree itself decodes a few prompts; `ms` of a cycle; `speed` in
+      tokens per second without prefill. Columns with _error have the errors.
+    check: Realised minus expected length of the wide tree: 0 within its error.
+    settings: The rule, proposal and other options, as saved in the file.
+    notes: Limitations of these numbers.
+  """
+
+  name: str
+  trees: dict[str, Tree]
+  frame: pd.DataFrame
+  check: Estimate
+  settings: dict
+  notes: tuple[str, ...]
+
+  @property
+  def tree(self) -> Tree:
+    """Returns the chosen tree."""
+    return self.trees[self.name]
+
+  def __repr__(self) -> str:
+    """Returns the table, with the check and the notes below it."""
+    table = self.frame.assign(over=self.frame["speed"] / self._plain_speed)
+    levels = {k: map(len, tree.levels[1:]) for k, tree in self.trees.items()}
+    cells = {
+      "nodes": table["nodes"].map("{:.0f}".format),
+      "by depth": {k: " ".join(map(str, x)) for k, x in levels.items()},
+      "length": _texts(table, "length", ".3f"),
+      f"minus {self.name}": _texts(table.drop(self.name), "gain", "+.3f"),
+      "decoded": _texts(table, "decoded", ".3f"),
+      "ms a cycle": table["ms"].map("{:.2f}".format),
+      "tokens/s": table["speed"].map("{:.1f}".format),
+      "over plain": table["over"].map("{:.2f}".format),
+    }
+    shown = pd.DataFrame(cells, table.index).replace("nan", np.nan)
+    shown = shown.dropna(axis="columns", how="all").fillna(_NOTHING)
+    title = "{verifier} with {proposal} at temperature {temperature:g}"
+    parts = [
+      title.format_map(self.settings),
+      shown.to_markdown(disable_numparse=True),
+      f"check: realised - expected = {self.check:+.3f}",
+      *self.notes,
+    ]
+    return "\n\n".join(parts)
+
+  @property
+  def _plain_speed(self) -> float:
+    return self.frame["speed"].get(_PLAIN, np.nan)
+
+  def save(self, path: str | os.PathLike) -> None:
+    """Writes the chosen tree as a JSON file, which `tree=` reads."""
+    row = self.frame.loc[self.name]
+    error = row["length_error"]
+    measured = {
+      "length": row["length"],
+      "error": None if np.isnan(error) else error,
+      "items": int(row["prompts"]),
+    }
+    content = {"parents": [*self.tree.parents], "measured": measured}
+    disk.write_json(pathlib.Path(path), content | self.settings)
+
+
+def _texts(table: pd.DataFrame, name: str, spec: str) -> pd.Series:
+  """Returns means with their errors as texts, without those that are NaN."""
+  known = table[[name, f"{name}_error"]].dropna(subset=[name])
+  texts = {
+    key: f"{Estimate(mean=mean, error=error, n=0):{spec}}"
+    for key, mean, error in known.itertuples()
+  }
+  return pd.Series(texts, dtype=object)
 
 
 def tune(
@@ -71,12 +155,12 @@ def tune(
 
   Every other prompt chooses the trees, and lengths are measured on the rest.
   The best trees have `nodes` drafted nodes, or a number in `sizes`, and at most
-  `depth` levels. They are compared with `trees`, without those that take shape
-  while drafting or that the rule does not support. `speed` is whether to time
-  all trees. `tv_jax.generate` describes the other options.
+  `depth` levels. They are compared with those of `trees` that the rule
+  supports. `speed` is whether to time all trees. `tv_jax.generate` describes
+  the other options.
 
   Raises:
-    ValueError: An option is wrong, or the prompts are too few.
+    UserError: An option is wrong, or the prompts are too few.
   """
   sizes = sorted({*sizes, nodes})
   if min(depth, *sizes) < 1:
@@ -84,34 +168,34 @@ def tune(
       f"nodes={nodes}, depth={depth}, sizes={sizes}: give 1 or more"
     )
   rule = verifiers.resolve(verifier)
-  drafted: dict[str, Any] = {
-    "verifier": rule,
-    "proposal": proposal,
-    "temperature": temperature,
-    "draft_temperature": draft_temperature,
-    "draft_stop": draft_stop,
-    "top_k": top_k,
-    "top_p": top_p,
-    "max_new_tokens": max_new_tokens,
-    "seed": seed,
-    "ends": ends,
-    "batch_size": batch_size,
-  }
   if not rule.offers:
     raise UserError(
       f"verifier {rule.name!r} has no stopping distribution to tune by: give a"
       " Verifier(offers=..)"
     )
+  configure = functools.partial(
+    decode_config,
+    pair,
+    proposal=proposal,
+    temperature=temperature,
+    draft_temperature=draft_temperature,
+    top_k=top_k,
+    top_p=top_p,
+    max_new_tokens=max_new_tokens,
+    seed=seed,
+    ends=ends,
+  )
+  draft = {"verifier": rule, "draft_stop": draft_stop, "batch_size": batch_size}
   named = {name: tree_lib.resolve(name) for name in trees}
   compared = {
     name: tree
     for name, tree in named.items()
     if not (rule.refuses and rule.refuses(tree))
   }
+  for name in compared:
+    configure(tree=name, **draft)  # refuses what cannot be drafted
   wide = _wide(rule, nodes, depth, sizes[-1], [*compared.values()])
-  for tree in compared.values():
-    decode_config(pair, tree=tree, **drafted)  # refuses what cannot be drafted
-  config = decode_config(pair, tree=wide, **drafted)
+  config = configure(tree=wide, **draft)
   asked = read_prompts(pair, config, prompts, template=template)
   if len(asked) < 4 or len({tuple(x.tokens) for x in asked}) < len(asked):
     raise UserError(
@@ -119,50 +203,45 @@ def tune(
       " and half to measure on"
     )
   progress(f"decoding {len(asked)} prompts with {wide!r}", 0, 1 + speed)
-  reach = Reach(config)
-  run = decode_all(pair, config, asked, step=reach.step)
-  assert run.check
-  reached, items = reach.of_cycles()
+  reached, items, check = _decode(pair, config, asked)
   tuned_on = np.isin(items, np.unique(items)[::2])
-  values = reached[tuned_on].mean(axis=0)
-  best = choosing.best_nodes(
-    wide, np.where(wide.depth <= depth, values, -np.inf)
-  )
-  chosen = {
+  values = np.where(wide.depth <= depth, reached[tuned_on].mean(0), -np.inf)
+  best = choosing.best_nodes(wide, values)
+  reached, items = reached[~tuned_on], items[~tuned_on]
+  compared = {
     f"tuned:{size}": choosing.part(wide, best[size])
     for size in sizes
     if size < len(best)
-  }
-  compared = chosen | compared
-  reached, items = reached[~tuned_on], items[~tuned_on]
-  timed: dict[str, tuple[float, Estimate]] = {}
-  if speed:
-    unseen = [asked[int(item)] for item in np.unique(items)]
-    some = unseen[:: max(1, len(unseen) // _TIMED)][:_TIMED]
-    alone = dataclasses.replace(config, batch_size=1, panel=())
-    plain = {"verifier": None, "draft_stop": 0.0, "batch_size": 1}
-    configs = {_PLAIN: decode_config(pair, **drafted | plain)}
-    for name, tree in compared.items():
-      configs[name] = dataclasses.replace(alone, tree=tree)
-    progress(f"timing {', '.join(configs)}, on {len(some)} prompts", 1, 2)
-    timed = _time(pair, configs, some)
+  } | compared
+  own = reached[:, best[nodes]].sum(axis=1)
   rows = {}
   for name, tree in compared.items():
-    measured = gain = None
-    if (places := choosing.places(wide, tree)) is not None:
-      sums = reached[:, places].sum(axis=1)
-      gained = sums - reached[:, best[nodes]].sum(axis=1)
-      measured = Estimate.clustered(1 + sums, items)
-      gain = Estimate.clustered(gained, items)
-    seconds, decoded = timed.get(name, (None, None))
-    rows[name] = TreeResult(
-      tree=tree, measured=measured, gain=gain, decoded=decoded, seconds=seconds
-    )
+    rows[name] = {"nodes": len(tree) - 1, "prompts": len(np.unique(items))}
+    if (inside := choosing.places(wide, tree)) is not None:
+      sums = reached[:, inside].sum(axis=1)
+      rows[name] |= _mean("length", 1 + sums, items)
+      rows[name] |= _mean("gain", sums - own, items)
+  if speed:
+    configs = {_PLAIN: configure(verifier=None, batch_size=1)}
+    for name, tree in compared.items():
+      alone = {"tree": tree, "batch_size": 1, "panel": ()}
+      configs[name] = dataclasses.replace(config, **alone)
+    unseen = [asked[int(item)] for item in np.unique(items)]
+    some = unseen[:: max(1, len(unseen) // _TIMED)][:_TIMED]
+    progress(f"timing {', '.join(configs)}, on {len(some)} prompts", 1, 2)
+    for name, times in _time(pair, configs, some).items():
+      rows[name] = rows.get(name, {}) | times
+  order = sorted(rows, key=lambda name: name != _PLAIN)
+  columns = [f"{x}{e}" for x in _MEANS for e in ("", "_error")]
+  frame = pd.DataFrame.from_dict(rows, "index").reindex(
+    order, columns=["nodes", "prompts", *columns, "ms"]
+  )
+  length = frame["length"].fillna(frame["decoded"])
+  assert config.proposal
   notes = [
     f"wide tree: {wide!r}; tuned on {tuned_on.sum()} cycles of every other"
     f" prompt, measured on {len(items)} cycles of the other prompts"
   ]
-  assert config.proposal
   if not (config.proposal.nested and rule.by_path):
     notes.append(
       f"with {config.proposal.name} and {rule.name} a node's W may depend on"
@@ -171,18 +250,27 @@ def tune(
     )
   return Tuned(
     name=f"tuned:{nodes}",
-    rows=rows,
-    plain=timed[_PLAIN][0] if speed else None,
-    check=run.check,
+    trees=compared,
+    frame=frame.assign(speed=1e3 * length / frame["ms"]),
+    check=check,
     settings=_settings(pair, config),
     notes=tuple(notes),
   )
 
 
+_MEANS = ("length", "gain", "decoded")
+
+
+def _mean(name: str, values, items) -> dict[str, float]:
+  """Returns the columns of a mean and its error, clustered by item."""
+  found = Estimate.clustered(values, items)
+  return {name: found.mean, f"{name}_error": found.error}
+
+
 def _wide(
   rule: Verifier, nodes: int, depth: int, largest: int, compared: list[Tree]
 ) -> Tree:
-  """Returns the wide tree; raises ValueError if it has too few nodes."""
+  """Returns the wide tree; raises UserError if it has too few nodes."""
   wide = choosing.wide(
     max(_LEAST, round(_TIMES * largest)),
     depth,
@@ -200,62 +288,47 @@ def _wide(
   return wide
 
 
-class Reach:
-  """Collects W of all nodes in every cycle; `step` is a callback."""
+def _decode(pair: Pair, config: DecodeConfig, prompts: Sequence[Prompt]):
+  """Returns W of all nodes in all cycles [C, N], the prompts [C], the check."""
+  stops, items = [], []
 
-  def __init__(self, config: DecodeConfig):
-    """Starts with no cycles."""
-    self.config = config
-    self._stops: list[np.ndarray] = []
-    self._items: list[np.ndarray] = []
-
-  def step(self, batch: Batch) -> None:
-    """Runs one cycle of a batch."""
+  def step(batch: Batch) -> None:
     active = ~np.asarray(batch.state.done)
     drafted, p = batch.step()
-    stops = _stopping(
-      self.config.verifier,
-      self.config.tree,
-      self.config.proposal,
-      drafted.tokens,
-      drafted.laws,
-      p,
-    )
-    self._stops.append(np.asarray(stops)[active])
-    self._items.append(batch.items[active])
+    stopping = _stopping(config, drafted.tokens, drafted.laws, p)
+    stops.append(np.asarray(stopping)[active])
+    items.append(batch.items[active])
 
-  def of_cycles(self) -> tuple[np.ndarray, np.ndarray]:
-    """Returns W of all nodes in all cycles [C, N], and their prompts [C]."""
-    assert self.config.tree
-    items = np.concatenate(self._items)
-    order = np.argsort(items, kind="stable")
-    stops = np.concatenate(self._stops)
-    return reach_of(self.config.tree, stops[order]), items[order]
+  run = decode_all(pair, config, prompts, step=step)
+  tree: Any = config.tree
+  item = np.concatenate(items)
+  order = np.argsort(item, kind="stable")
+  return reach(tree, np.concatenate(stops)[order]), item[order], run.check
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _stopping(rule, tree, proposal, tokens, q, p):
+@functools.partial(jax.jit, static_argnums=0)
+def _stopping(config, tokens, q, p):
   """Returns the stopping distributions [B, N] of drafted trees."""
-  q = drafting.to_all_nodes(tree, q)
-  return jax.vmap(rule.stopping)(Draft(tree, proposal, tokens, q, p))
+  q = drafting.to_all_nodes(config.tree, q)
+  drafts = Draft(config.tree, config.proposal, tokens, q, p)
+  return jax.vmap(config.verifier.stopping)(drafts)
 
 
-def reach_of(tree: Tree, stop: np.ndarray) -> np.ndarray:
-  """Sums stop distributions [C, N] over each node and all nodes below it."""
+def reach(tree: Tree, stop: np.ndarray) -> np.ndarray:
+  """Sums stopping distributions [C, N] over each node and all below it."""
   return np.asarray(stop, np.float64) @ tree.ancestors.astype(np.float64)
 
 
 def _settings(pair: Pair, config: DecodeConfig) -> dict:
   assert config.proposal
   assert pair.draft
+  # A proposal that only ranks tokens does not use a temperature.
+  cooled = not config.proposal.ranks
   return {
     "verifier": config.name,
     "proposal": config.proposal.name,
     "temperature": config.temperature,
-    # A proposal that only ranks tokens does not use a temperature.
-    "draft_temperature": None
-    if config.proposal.ranks
-    else config.draft_temperature,
+    "draft_temperature": config.draft_temperature if cooled else None,
     "draft_stop": config.draft_stop,
     "target": reading.name_of(pair.target.source),
     "draft": reading.name_of(pair.draft.source),
@@ -266,25 +339,24 @@ def _settings(pair: Pair, config: DecodeConfig) -> dict:
 
 def _time(
   pair: Pair, configs: Mapping[str, DecodeConfig], prompts: Sequence[Prompt]
-) -> dict[str, tuple[float, Estimate]]:
+) -> dict[str, dict[str, float]]:
   """Times configs in turn on each prompt, after warm-up, without prefill.
 
   Other work on the machine then slows all of them alike.
 
   Returns:
-    By name: the seconds of a cycle (a median over prompts), and the acceptance
-    length.
+    By name the columns with the milliseconds of a cycle, a median over prompts,
+    and with the length.
   """
   longest = max(len(prompt.tokens) for prompt in prompts)
   answered, _ = time_in_turn(pair, configs, prompts, longest)
   items = [prompt.item for prompt in prompts]
   timed = {}
   for name, answers in answered.items():
-    accepted = [answer.continuation.accepted for answer in answers]
-    cycles = np.array([len(lengths) for lengths in accepted])
+    gained = [answer.continuation.accepted for answer in answers]
+    cycles = np.array([len(lengths) for lengths in gained])
     seconds = np.array([answer.cycles for answer in answers])
-    timed[name] = (
-      float(np.median(seconds / cycles)),
-      Estimate.clustered(np.concatenate(accepted), np.repeat(items, cycles)),
+    timed[name] = {"ms": 1e3 * float(np.median(seconds / cycles))} | _mean(
+      "decoded", np.concatenate(gained), np.repeat(items, cycles)
     )
   return timed
