@@ -11,7 +11,6 @@ from tv_jax import runs
 from tv_jax.io import cli, config_flag
 from tv_jax.io.errors import UserError
 from tv_jax.models import templates
-from tv_jax.runs import tables
 from tv_jax.tune import tuning
 
 _CONFIG = config_flag.define(
