@@ -3,6 +3,7 @@
 import bisect
 import collections
 import copy
+import decimal
 import functools
 import itertools
 import math
@@ -20,7 +21,7 @@ from tv_jax import certify
 from tv_jax import tree as tree_lib
 from tv_jax.certify import outcome as outcome_lib
 from tv_jax.certify import worlds
-from tv_jax.certify.dice import ratios
+from tv_jax.certify.dice import paths, ratios
 from tv_jax.proposals import PROPOSALS
 
 LAW = (0.125, 0.375, 0.5)
@@ -213,9 +214,13 @@ def test_bounds_on_noise_have_the_chance_that_samples_find():
 def test_bounds_on_other_noise_do_not_count():
   ring = (0, 1, Fraction(1, 3)), (1, 2, Fraction(1, 2)), (2, 0, Fraction(2, 5))
   known = frozenset({*ring[:2], (5, 6, Fraction(3)), (6, 7, Fraction(2))})
-  found = ratios.conditional(ring[2], known)
-  assert found == ratios.chance(known | {ring[2]}) / ratios.chance(known)
-  assert found == ratios.conditional(ring[2], frozenset(ring[:2]))
+  linked = ratios.linked([ring[2]], known)
+  assert linked == {*ring[:2]}
+  shares = [
+    ratios.chance(bounds | {ring[2]}) / ratios.chance(bounds)
+    for bounds in (known, linked)
+  ]
+  assert shares[0] == shares[1]
 
 
 def test_what_happens_only_at_0_is_told_apart():
@@ -517,7 +522,6 @@ def test_a_cut_that_the_function_catches_is_a_cut():
     (lambda rng: np.clip(rng.random(2), 0, [1, 0.5]), "clamps a random number"),
     (lambda rng: np.clip(rng.random(), rng.random(), 1), "clamps by random"),
     (lambda rng: rng.exponential() < 1, "compares noise with a number"),
-    (lambda rng: rng.exponential() / -0.0, r"divides a random number by -0\.0"),
     (lambda rng: rng.random() < np.float16(0.75), "one of float16, which ro"),
     (lambda rng: rng.normal(), r"uses normal\(\) of a generator"),
     (lambda: random.gauss(0, 1), r"uses gauss\(\) of a generator"),
@@ -537,6 +541,171 @@ def test_what_cannot_be_explored_is_named(program, told):
   assert "\n" not in str(error.value)
 
 
+SWALLOWED = {
+  "np.isnan": (np.isnan, None),
+  "np.isfinite": (np.isfinite, None),
+  "a list": (lambda u: np.isnan([u]), None),
+  "np.log2": (np.log2, r"takes log2\(\) of a random number"),
+  "is_integer": (lambda u: u.is_integer(), r"takes is_integer\(\) of a"),
+  "divmod": (lambda u: divmod(u, 0.1), r"takes divmod\(\) of a"),
+  "decimal": (lambda u: u < decimal.Decimal("0.5"), "and a Decimal"),
+  "repr": (lambda u: float(repr(u)), "prints a random number"),
+  "float32": (lambda u: np.array([u], np.float32), None),
+  "int": (lambda u: np.array([u]).astype(int), "rounds random numbers to int"),
+  "bits": (lambda u: np.array([u]).view(np.int64), "reads the bits of random"),
+  "sum": (lambda u: np.array([u, u]).sum(), "takes sum of random numbers"),
+  "mean": (lambda u: np.mean(np.array([u, u])), "random numbers to np.mean"),
+  "complex": (lambda u: u * 1j, "with a random number and a complex"),
+  "isinstance": (lambda u: 1 // isinstance(u, float), None),
+}
+
+
+@pytest.mark.parametrize("scalar", [True, False])
+@pytest.mark.parametrize("name", SWALLOWED)
+def test_no_error_of_a_stand_in_is_swallowed(name, scalar):
+  """Real floats raise nothing, so `except` never runs."""
+  looks, told = SWALLOWED[name]
+
+  def program(rng):
+    try:
+      looks(rng.random() if scalar else rng.random(2)[1])
+    except Exception:
+      return rng.integers(2)
+    return 0
+
+  if told is None:
+    assert certify.explore(program).chances == {0: 1}
+    return
+  with pytest.raises(
+    certify.ExploreError, match=r"test_dice\.py, line .*" + told
+  ):
+    certify.explore(program)
+
+
+RAISED = {
+  "division": (lambda rng: random.expovariate(1) / 0.0, ZeroDivisionError),
+  "scalar division": (lambda rng: rng.random() / 0.0, ZeroDivisionError),
+  "item": (lambda rng: rng.random(1).item() / 0, ZeroDivisionError),
+  "attribute": (lambda rng: rng.random().astype(float), AttributeError),
+  "sum of pvals": (lambda rng: rng.multinomial(1, [0.7, 0.6, 0]), ValueError),
+  "pvals": (lambda rng: rng.multinomial(1, [0.5, -0.5]), ValueError),
+  "nan": (lambda rng: rng.choice(2, p=[0.5, np.nan]), ValueError),
+  "scale": (lambda rng: rng.exponential(-1.0), ValueError),
+  "empty": (lambda rng: random.choice([]), IndexError),
+  "no weight": (lambda rng: random.choices([1, 2], [0, 0]), ValueError),
+  "dtype": (lambda rng: rng.random(dtype=int), TypeError),
+  "text": (lambda rng: rng.random() < "0.5", TypeError),
+}
+
+
+@pytest.mark.parametrize("name", RAISED)
+def test_what_real_libraries_raise_is_raised(name):
+  fails, kind = RAISED[name]
+
+  def program(rng):
+    try:
+      fails(rng)
+    except kind:
+      return True
+    return False
+
+  assert program(np.random.default_rng(0))
+  assert certify.explore(program).chances == {True: 1}
+
+
+def test_numpys_floats_are_divided_by_0():
+  def program(rng):
+    u, noise = rng.random(), rng.exponential(size=2)
+    with np.errstate(divide="ignore"):
+      return (
+        u / np.float64(0) == np.inf,
+        u / np.float64(-0.0) == -np.inf,
+        tuple(noise / [0.0, -0.0] == [np.inf, -np.inf]),
+      )
+
+  found = certify.explore(program)
+  assert found.chances == {(True, True, (True, True)): 1}
+  # 0 / 0 is NaN.
+  assert found.edges == ((False, False, (True, True)),)
+
+
+def guarded(rng):
+  u = rng.random()
+  if u == 0:
+    u = 1e-12
+  return bool(u <= 0)
+
+
+def clamped_from_below(rng):
+  return bool(np.clip(rng.random(), 1e-12, None) <= 0)
+
+
+def raised_to_the_least(rng):
+  return bool(max(rng.random(), 1e-12) <= 0)
+
+
+@pytest.mark.parametrize(
+  "program", [guarded, clamped_from_below, raised_to_the_least]
+)
+def test_a_guard_of_0_is_no_edge(program):
+  found = certify.explore(program)
+  assert found.chances == {False: 1}
+  assert not found.edges
+
+
+def test_a_refusal_at_0_alone_is_no_refusal():
+  def program(rng):
+    u = rng.random()
+    return str(u) if u == 0 else bool(u < 0.5)
+
+  assert certify.explore(program).chances == {True: 0.5, False: 0.5}
+
+
+def test_a_rare_failure_is_told_with_its_probability():
+  def program(rng, rare):
+    u = rng.random()
+    if u < rare:
+      raise ValueError("nan is no probability")
+    return bool(u < 0.5)
+
+  found = certify.explore(functools.partial(program, rare=1e-7))
+  ((told, chance),) = found.failures.items()
+  assert "line" in told
+  assert "ValueError: nan is no probability" in told
+  assert chance == found.unexplored == Fraction(1e-7)
+  with pytest.raises(certify.ExploreError, match="the program fails: .*nan is"):
+    certify.explore(functools.partial(program, rare=1e-5))
+
+
+def test_rare_failures_are_added():
+  def program(rng):
+    if rng.integers(30_000) == 7 and rng.integers(30) >= 0:
+      raise ValueError("often enough")
+    return 0
+
+  with pytest.raises(certify.ExploreError, match="often enough"):
+    certify.explore(program)
+
+
+def test_a_race_is_one_choice():
+  law = np.random.default_rng(0).dirichlet(np.ones(50))
+
+  def program(rng):
+    race = [np.argmin, np.argmax][rng.integers(2)]
+    noise = rng.exponential(size=50)
+    return race((noise / law, law / noise)[race is np.argmax])
+
+  found = certify.explore(program)
+  assert found.runs == 100
+  total = sum(map(Fraction, law))
+  assert found.chances == {i: Fraction(x) / total for i, x in enumerate(law)}
+
+
+def test_debians_packages_are_no_users_files():
+  assert not paths.is_users("/usr/lib/python3/dist-packages/numpy/random.py")
+  assert paths.is_users("/home/me/sampler.py")
+
+
 def ever_again(rng):
   while rng.integers(3) < 2:
     pass
@@ -548,8 +717,8 @@ def without_end(rng):
 
 
 @pytest.mark.parametrize("program", [ever_again, without_end])
-def test_time_that_is_up_is_told(program):
-  assert certify.explore(program, seconds=0.2).unexplored > 0
+def test_a_loop_without_end_is_cut(program):
+  assert certify.explore(program, budget=100).unexplored > 0
 
 
 def test_functions_are_as_they_were_after_it():

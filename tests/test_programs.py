@@ -150,19 +150,20 @@ def verify_chain(tree, tokens, q, p, rng, power=1):
   return range(1, len(tokens)), by_choice(rng, p[-1] ** power)
 
 
-def test_a_chain_verifier_needs_no_tree():
-  certificate = programs.certify(verify_chain)
+def test_a_chain_verifier_is_given_chains():
+  """On a tree it is wrong, and may have been meant for trees."""
+  with pytest.raises(certify.ExploreError, match="--trees=chain"):
+    programs.certify(verify_chain)
+  chains = Settings(tree="chain")
+  certificate = programs.certify(verify_chain, chains)
   assert certificate.lossless
   report = repr(certificate)
-  some = "cases of 5 tokens", "cases of 64 tokens", "--trees=chain", "depth 5"
-  for told in some:
+  for told in ("cases of 5 tokens", "cases of 64 tokens", "depth 5"):
     assert told in report
   wrong = functools.partial(verify_chain, power=2)
-  found = programs.certify(wrong)
+  found = programs.certify(wrong, chains)
   assert found.verdict == "NOT LOSSLESS"
   assert "case:\n  tree [-1, 0" in repr(found)
-  with pytest.raises(certify.ExploreError, match="--trees=chain"):
-    programs.certify(verify_chain, Settings(tree="kary:2x2"))
 
 
 def deep(tree, tokens, q, p, rng, wrong):
@@ -252,11 +253,13 @@ def test_what_is_not_explored_is_undecided():
 
 
 def test_a_program_that_meets_few_kinds_of_laws_is_not_certified():
-  certificate = programs.certify(token, Settings(seconds=0))
-  assert (certificate.verdict, len(certificate.cases)) == ("UNDECIDED", 1)
-  assert "time was up after 1 of 30 cases" in repr(certificate)
+  certificate = programs.certify(token, Settings(budget=10))
+  assert (certificate.verdict, len(certificate.cases)) == ("UNDECIDED", 5)
+  report = repr(certificate)
+  assert "12 runs were made after 5 of 30 cases" in report
+  assert "--vocab=3" in report
   with pytest.raises(AssertionError, match="UNDECIDED"):
-    certify.assert_lossless(token, seconds=0)
+    certify.assert_lossless(token, budget=10)
 
 
 def test_rounding_in_float32_is_told_from_a_fault():

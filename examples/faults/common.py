@@ -9,7 +9,7 @@ import numpy as np
 DEPTH = 2  # drafts of a chain
 TPU_INFERENCE = (
   "tpu-inference, certified below",
-  "https://github.com/vllm-project/tpu-inference/blob/13ff9f4/tpu_inference/"
+  "https://github.com/vllm-project/tpu-inference/blob/b8692ff/tpu_inference/"
   "layers/jax/sample/rejection_sampler.py",
 )
 

@@ -19,7 +19,6 @@ SETTINGS = {
   "cases": 4,
   "arrays": "torch",
   "tolerance": 1e-6,
-  "seconds": 300,
 }
 CONFIG = transformers.LlamaConfig(vocab_size=3)
 OPTIONS = {"do_sample": True, "top_k": 0, "pad_token_id": 0}

@@ -25,6 +25,7 @@ from tv_jax.tree import Tree
 
 # The value of `--trees` that asks for several chains.
 CHAINS = "chain"
+WIDE = 64  # the largest vocabulary, beyond a cut to the 50 likeliest
 # Kept here because numpy.random has stand-ins while a program runs.
 _GENERATOR, _BITS = np.random.Generator, np.random.PCG64
 
@@ -84,7 +85,6 @@ class Trial(NamedTuple):
   draft: Sequence[int] = ()
   target: Sequence[int] = ()
   needed: bool = False  # without this case no program is LOSSLESS
-  optional: bool = False  # left out if it takes too long
 
 
 def told(trials: Sequence[Trial]) -> str:
@@ -121,7 +121,7 @@ def plan(cycle: bool, settings: Settings) -> list[Trial]:
     for draft in ((2, 1, 2, 1, 2), (1, 2, 1, 2, 1)):
       wide += of("chain:5", 4, ["smooth"], needed=True, draft=draft)
   # With 64 tokens, either the draft or the target has few possible tokens.
-  long = functools.partial(of, "chain:1", 64, ["smooth"], optional=True)
+  long = functools.partial(of, "chain:1", WIDE, ["smooth"], needed=True)
   return [
     *of(usual, 3, first, needed=True),
     *wide,

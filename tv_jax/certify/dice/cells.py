@@ -4,6 +4,9 @@ A `Cell` is a x + b with numbers a and b. Its x is a uniform in [0, 1), an
 exponential variable E, 1 / E, or log E. Comparing a uniform with a number
 splits the interval of the uniform. Comparing two exponential variables bounds
 their ratio. An argmax of noise and logits draws a token by such bounds.
+
+A program takes a cell for a float, and the cell raises what a float raises. Any
+other use is refused, which ends the run even if the program catches it.
 """
 
 from __future__ import annotations
@@ -11,27 +14,38 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import sys
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from tv_jax.certify.dice import ratios
-from tv_jax.certify.dice.paths import current, exact, refuse, refuse_methods
+from tv_jax.certify.dice.paths import (
+  current,
+  exact,
+  is_running,
+  is_users,
+  refuse,
+  refuse_methods,
+)
 
 _0 = Fraction(0)
 # Programs add smaller numbers to noise to keep it from 0; see `_blur`.
-_TINY = Fraction(1, 10**6)
+TINY = Fraction(1, 10**6)
 # NumPy's functions on random numbers, by torch's and JAX's names.
 COMPARED = {"lt": np.less, "le": np.less_equal, "gt": np.greater}
 COMPARED |= {"ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal}
 COMPUTED = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
 COMPUTED |= {"neg": np.negative}
+# Half precision is refused: its uniforms are multiples of 2**-8.
+FINE = (np.dtype(np.float32), np.dtype(np.float64))
 SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 _REFUSED = ("__float__", "__int__", "__index__", "__bool__", "__hash__")
 _REFUSED += ("__str__", "__format__", "__pow__", "__rpow__", "__mod__")
-_REFUSED += ("__abs__", "__round__", "__floordiv__", "__trunc__", "__floor__")
-_REFUSED += ("__ceil__", "__reduce_ex__", "exp", "sqrt", "rint", "log1p")
+_REFUSED += ("__rmod__", "__abs__", "__round__", "__floordiv__", "__divmod__")
+_REFUSED += ("__rfloordiv__", "__rdivmod__", "__trunc__", "__floor__")
+_REFUSED += ("__ceil__", "__complex__", "__reduce_ex__", "__jax_array__")
 
 
 class Uniform:
@@ -93,7 +107,7 @@ class Exponential:
     """Enters a race; refuses if the program also uses the uniform."""
     if self.uniform is not None:
       source = self.uniform.source
-      if source.low or source.high < 1 or source.open or len(source.logs) > 1:
+      if source.low or source.high < 1 or len(source.logs) > 1:
         refuse("races with the logarithm of a uniform that is used besides")
       if not source.raced:
         cell = self.uniform
@@ -108,7 +122,7 @@ class Exponential:
     path = current()
     yes = other.index, self.index, 1 / ratio
     no = self.index, other.index, ratio
-    chance = ratios.conditional(yes, path.bounds)
+    chance = path.chance([yes])
     first = path.take((chance, 1 - chance)) == 0
     path.bounds |= {yes if first else no}
     return first
@@ -117,9 +131,16 @@ class Exponential:
 class Cell:
   """A random number a x + b; `form` gives x as a function of `source`."""
 
-  __slots__ = ("a", "b", "form", "source")
+  __slots__ = ("a", "b", "form", "kind", "source")
 
-  def __init__(self, form: str, source: Any, a: Any = Fraction(1), b: Any = _0):
+  def __init__(
+    self,
+    form: str,
+    source: Any,
+    a: Any = Fraction(1),
+    b: Any = _0,
+    kind: type = np.float64,
+  ):
     """Makes a x + b.
 
     Args:
@@ -127,12 +148,30 @@ class Cell:
       source: A `Uniform` or an `Exponential`.
       a: The factor.
       b: The summand; minus infinity masks a logit.
+      kind: The type that the program sees, float or np.float64.
     """
-    self.form, self.a, self.b = form, a, b
+    self.form, self.a, self.b, self.kind = form, a, b, kind
     self.source: Any = source
 
+  @property
+  def __class__(self) -> type:
+    """The type that `isinstance` sees."""
+    return self.kind
+
+  def __getattr__(self, name: str):
+    """Returns an attribute of a float, if it is followed."""
+    method = isinstance(getattr(np, name, None), np.ufunc)  # NumPy calls these
+    if name.startswith("__") or not (method or hasattr(self.kind, name)):
+      kind = self.kind.__name__
+      raise AttributeError(f"'{kind}' object has no attribute '{name}'")
+    if name in _ATTRIBUTES:
+      return _ATTRIBUTES[name](self)
+    return refuse(f"takes {name}() of a random number")
+
   def __repr__(self) -> str:
-    """Describes the number in error messages; printing it is refused."""
+    """Describes the number in error messages; a program may not print it."""
+    if is_running():
+      refuse("prints a random number")
     return "a uniform" if self.form == "u" else "a noise"
 
   @property
@@ -151,8 +190,8 @@ class Cell:
       return mine == theirs
     number = _compared(other)
     if number is None:
-      return NotImplemented
-    return _answer_like(self.known == number, other)
+      return _unknown(operator.eq, other)
+    return self._answer(self._compare_number("eq", number), other)
 
   def __ne__(self, other):
     """Returns the negation of `==`."""
@@ -166,13 +205,24 @@ class Cell:
       other = other.known
     number = _compared(other)
     if number is None:
-      return NotImplemented
-    return _answer_like(self._compare_number(order, number), other)
+      return _unknown(getattr(operator, order), other)
+    return self._answer(self._compare_number(order, number), other)
+
+  def _answer(self, answer: bool, other):
+    """Returns the answer to a comparison in the type that floats return."""
+    if type(other).__module__.startswith("torch"):
+      return other.isnan().fill_(answer)  # in the shape of `other`
+    numpy = self.kind is not float or isinstance(other, np.generic)
+    return np.bool_(answer) if numpy else answer
 
   def _compare_number(self, order: str, number) -> bool:
     compare = getattr(operator, order)
     if self.known is not None:
       return compare(self.known, number)
+    if order == "eq":
+      # A uniform equals 0 on a path of no weight, and no other number.
+      at_0 = self.form == "u" and number == self.b and not self.source.raced
+      return at_0 and self.source.less(_0, or_equal=True)
     # The uniform u of E = -log u; for u = 0, E is infinite.
     drawn = self.source.uniform if self.form == "E" else None
     if number != number or (math.isinf(number) and drawn is None):
@@ -183,7 +233,7 @@ class Cell:
     if self.a < 0:
       order = SWAPPED[order]
     if self.form != "u" and drawn is None:
-      if self.form != "E" or not 0 < bound <= _TINY:
+      if self.form != "E" or not 0 < bound <= TINY:
         refuse("compares noise with a number")
       _blur(bound)
       return order in ("gt", "ge")
@@ -233,7 +283,7 @@ class Cell:
       shift: The number added to E. None: b / a, as a E + b = a (E + b / a).
     """
     added: Any = self.b / self.a if shift is None else shift
-    if self.form != "E" or not 0 <= added <= _TINY:
+    if self.form != "E" or not 0 <= added <= TINY:
       refuse("adds a number to noise, and compares it with other noise")
     if self.source.shift is None:
       _blur(added)
@@ -245,36 +295,48 @@ class Cell:
   def clamp(self, low=None, high=None):
     """Clamps to [low, high]; refuses if this changes more than rounding."""
     ends: list[Any] = [
-      None if x is None else _number(x, "clamps by random numbers", True)
+      None if x is None else _number(x, max, "clamps by", True)
       for x in (low, high)
     ]
     if self.known is not None:
       return _clamped(self.known, *ends)
+    if self == self.b:  # u is exactly 0
+      return self.clamp(low, high)
     if self.form not in ("u", "E") or (self.form == "E" and self.a < 0):
       refuse("clamps noise")
     first, last = sorted((self.b, self.a + self.b))
     cut = [_0 if ends[0] is None else ends[0] - first]
     cut += [_0 if ends[1] is None else last - ends[1]]
     share: Any = sum(max(x, _0) for x in cut) / abs(self.a)
-    if (self.form == "E" and ends[1] is not None) or share > _TINY:
+    if (self.form == "E" and ends[1] is not None) or share > TINY:
       refuse("clamps a random number by more than rounding (compare it)")
     _blur(share)
     return self
 
-  def _linear(self, a, b) -> Cell:
-    return Cell(self.form, self.source, self.a * a, self.b * a + b)
+  def _linear(self, a, b, other=None) -> Cell:
+    kind = type(other) if isinstance(other, np.generic) else self.kind
+    kind = float if kind is float else np.float64
+    return Cell(self.form, self.source, self.a * a, self.b * a + b, kind)
+
+  def as_kind(self, kind: type) -> Cell:
+    """Returns the number as a float of Python or of NumPy."""
+    return Cell(self.form, self.source, self.a, self.b, kind)
 
   def __add__(self, other):
     """Returns the sum with a number; minus infinity masks a logit."""
-    number = _number(other, "adds random numbers", self.form == "log E")
-    return number if number is NotImplemented else self._linear(1, number)
+    number = _number(other, operator.add, "adds", self.form == "log E")
+    if number is NotImplemented:
+      return number
+    return self._linear(1, number, other)
 
   __radd__ = __add__
 
   def __sub__(self, other):
     """Subtracts a number."""
-    number = _number(other, "subtracts random numbers", self.form == "log E")
-    return number if number is NotImplemented else self._linear(1, -number)
+    number = _number(other, operator.sub, "subtracts", self.form == "log E")
+    if number is NotImplemented:
+      return number
+    return self._linear(1, -number, other)
 
   def __rsub__(self, other):
     """Subtracts the random number from a number."""
@@ -284,29 +346,36 @@ class Cell:
     """Returns the negative."""
     return self._linear(-1, 0)
 
+  def __pos__(self):
+    """Returns the number."""
+    return self
+
   def __mul__(self, other):
     """Returns the product with a number."""
-    number = _number(other, "multiplies random numbers")
-    return number if number is NotImplemented else self._linear(number, 0)
+    number = _number(other, operator.mul, "multiplies")
+    if number is NotImplemented:
+      return number
+    return self._linear(number, 0, other)
 
   __rmul__ = __mul__
 
   def __truediv__(self, other):
     """Returns the quotient by a number."""
-    number = _number(other, "divides random numbers")
+    number = _number(other, operator.truediv, "divides")
     if number is NotImplemented:
       return number
     if number:
-      return self._linear(1 / number, 0)
-    if math.copysign(1, other) < 0:
-      refuse("divides a random number by -0.0")
-    if self.form not in ("E", "1/E") or self.b or self.a <= 0:
-      refuse("divides a random number by 0")
-    return math.inf  # E / 0 comes last in a race
+      return self._linear(1 / number, 0, other)
+    if self.kind is float and not isinstance(other, np.generic):
+      raise ZeroDivisionError("float division by zero")
+    infinite = math.copysign(math.inf, other)
+    if self > 0:
+      return np.float64(infinite)  # E / 0 comes last in a race
+    return np.float64(-infinite if self < 0 else np.nan)
 
   def __rtruediv__(self, other):
     """Divides a number by noise."""
-    number = _number(other, "divides random numbers")
+    number = _number(other, operator.truediv, "divides")
     if number is NotImplemented:
       return number
     if self.form not in ("E", "1/E") or self.a <= 0:
@@ -319,7 +388,7 @@ class Cell:
     """Returns the logarithm; for a uniform it is -E, with E exponential."""
     if self.form == "u":
       low, high = sorted((self.b, self.a + self.b))
-      if abs(low) + abs(high - 1) > _TINY:
+      if abs(low) + abs(high - 1) > TINY:
         refuse("takes the logarithm of a uniform that was scaled")
       sign, logs = Fraction(1 if self.a > 0 else -1), self.source.logs
       if sign not in logs:
@@ -350,20 +419,6 @@ def _clamped(x, low, high):
 clamped: Any = np.frompyfunc(_clamped, 3, 1)
 
 
-def best(race, numbers: np.ndarray, axis: int, k: int = 1):
-  """Returns the winners of k races along an axis, and their indices.
-
-  Each race is without the winners of the races before it.
-  """
-
-  def ranked(row):
-    left = [*range(len(row))]
-    return [left.pop(race(row[left])) for _ in range(k)]
-
-  places = np.apply_along_axis(ranked, axis, numbers)
-  return np.take_along_axis(numbers, places, axis), places
-
-
 def _blur(share: Fraction) -> None:
   """Adds to the bound on the error that tiny numbers in noise cause.
 
@@ -382,11 +437,18 @@ def _compared(other) -> Fraction | float | None:
   return exact(other)
 
 
-def _answer_like(answer: bool, other):
-  """Returns the answer to a comparison in the type that NumPy or torch uses."""
-  if type(other).__module__.startswith("torch"):
-    return other.isnan().fill_(answer)  # in the shape of `other`
-  return np.bool_(answer) if isinstance(other, np.generic) else answer
+def _unknown(operate: Callable, other) -> Any:
+  """Returns NotImplemented if a float does so, or leaves it to `other`."""
+  module = sys.modules.get(type(other).__module__)
+  users = is_users(getattr(module, "__file__", None))
+  if not isinstance(other, np.ndarray) and not users:
+    try:
+      known = operate(0.5, other)
+    except TypeError:
+      return NotImplemented
+    if operate is not operator.eq or not isinstance(known, bool):
+      refuse(f"computes with a random number and a {type(other).__name__}")
+  return NotImplemented
 
 
 for _name in SWAPPED:
@@ -395,14 +457,14 @@ for _name in SWAPPED:
 refuse_methods(Cell, _REFUSED, "a random number")
 
 
-def _number(value, action: str, infinite: bool = False):
+def _number(value, operate: Callable, action: str, infinite: bool = False):
   """Returns an operand as a number, or NotImplemented for other types."""
   if isinstance(value, Cell):
-    refuse(action)
+    refuse(f"{action} random numbers")
   number = exact(value)
   if isinstance(number, float) and not (infinite and number == number):
     refuse("computes with a random number and one that is not finite")
-  return NotImplemented if number is None else number
+  return _unknown(operate, value) if number is None else number
 
 
 def exp(value: Fraction) -> Fraction:
@@ -417,11 +479,41 @@ def exp(value: Fraction) -> Fraction:
   return Fraction(math.exp(rest)) * Fraction(2) ** power
 
 
-def uniform() -> Cell:
+def uniform(kind: type = np.float64) -> Cell:
   """Makes a uniform."""
-  return Cell("u", Uniform())
+  return Cell("u", Uniform(), kind=kind)
 
 
-def exponential() -> Cell:
+def exponential(kind: type = np.float64) -> Cell:
   """Makes exponential noise."""
-  return Cell("E", Exponential())
+  return Cell("E", Exponential(), kind=kind)
+
+
+def is_random(value) -> bool:
+  """Tells whether a value is a random number, or an array that holds any."""
+  if isinstance(value, np.ndarray):
+    return value.dtype == object and any(type(x) is Cell for x in value.flat)
+  return type(value) is Cell
+
+
+def _as_fine(cell: Cell, dtype, *_, **__) -> Cell:
+  if np.dtype(dtype) not in FINE:
+    refuse(f"rounds a random number to {np.dtype(dtype).name}")
+  return cell.as_kind(np.float64)
+
+
+# The attributes of floats that are followed.
+_ATTRIBUTES: dict[str, Callable[[Cell], Any]] = {
+  "real": lambda cell: cell,
+  "shape": lambda _: (),
+  "ndim": lambda _: 0,
+  "size": lambda _: 1,
+  "dtype": lambda _: np.dtype(float),
+  "astype": lambda cell: functools.partial(_as_fine, cell),
+}
+_ATTRIBUTES |= dict.fromkeys(
+  ("item", "tolist"), lambda cell: lambda: cell.as_kind(float)
+)
+_ATTRIBUTES |= dict.fromkeys(
+  ("copy", "conjugate", "squeeze"), lambda cell: lambda: cell
+)

@@ -6,7 +6,6 @@ import dataclasses
 import heapq
 import itertools
 import threading
-import time
 from collections.abc import Callable, Hashable
 from fractions import Fraction
 from typing import Any
@@ -30,10 +29,13 @@ from tv_jax.certify.dice.replaced import (
   way_out,
 )
 
-# A failure on a less likely path counts as rounding: the path is unexplored.
-_ROUNDING = Fraction(1, 10**12)
+# Failures of the program that are less likely together count as rounding, also
+# in float32: their paths are unexplored.
+_ROUNDING = Fraction(1, 10**6)
 # The first runs are repeated, to test that equal draws give equal results.
 _REPEATED = 64
+# The `work` of a path that takes as long as a run.
+_WORK = 1000
 # Stand-ins replace functions of modules, which all threads share.
 _LOCK = threading.RLock()
 _CUT = object()
@@ -52,6 +54,7 @@ class Law:
     runs: Number of runs of the function.
     blur: Bound on the total variation due to tiny numbers added to noise:
       E + 1e-10 is followed as E.
+    failures: Probability of each rare failure of the function.
   """
 
   chances: dict[Any, Fraction]
@@ -59,6 +62,7 @@ class Law:
   unexplored: Fraction
   runs: int
   blur: Fraction
+  failures: dict[str, Fraction]
 
   def distance(self, other: dict[Any, Fraction]) -> float:
     """Returns the total variation from a law; unexplored paths count fully."""
@@ -83,7 +87,6 @@ def explore(
   *,
   budget: int = 100_000,
   least: float = 1e-15,
-  seconds: float = 600.0,
   arrays: str = "numpy",
 ) -> Law:
   """Finds the exact law of a function's result.
@@ -94,33 +97,40 @@ def explore(
 
   Args:
     function: A function that is deterministic except for its draws.
-    budget: Maximum number of runs. The likeliest paths are run first; the rest
-      is unexplored.
+    budget: Maximum number of runs, less if they compare many noises in pairs.
+      The likeliest paths are run first; the rest is unexplored.
     least: Minimum weight of a path; lighter paths are unexplored.
-    seconds: Time after which the rest is unexplored.
     arrays: "jax" for a function in JAX, which draws by keys.
 
   Raises:
     ExploreError: The function uses a random number in another way than
       comparing it, fails, or keeps state from run to run.
   """
-  deadline, lightest = time.monotonic() + seconds, Fraction(least)
+  lightest = Fraction(least)
   chances: dict[Any, Fraction] = {}
   edges: dict[Any, None] = {}
+  failures: dict[str, Fraction] = {}
   order = itertools.count()
   waiting: list[tuple] = [(0.0, next(order), None)]
-  runs, blur = 0, Fraction(0)
+  runs, spent, blur = 0, 0, Fraction(0)
   given = jax_tracing.given_key if arrays == "jax" else Dice
   call = (lambda: function(given())) if takes_rng(function) else function
   with _LOCK, replaced():
-    while waiting and runs < budget and time.monotonic() < deadline:
-      path = Path(heapq.heappop(waiting)[-1], lightest, deadline)
-      value = _run(call, path)
+    while waiting and spent < budget:
+      path = Path(heapq.heappop(waiting)[-1], lightest)
       runs += 1
+      try:
+        value = _run(call, path)
+      except _FailedError as error:
+        told = str(error)
+        failures[told] = failures.get(told, Fraction(0)) + path.weight
+        if sum(failures.values()) > _ROUNDING:
+          raise ExploreError(told) from error.__cause__
+        value = _CUT
       # If no draw is followed, there is only one run: repeat it more often.
       repeats = 8 if runs == 1 else runs <= _REPEATED
       for _ in range(0 if value is _CUT else repeats):
-        again = Path(path.last, lightest, float("inf"))
+        again = Path(path.last, lightest)
         other = _run(call, again)
         if (other,) != (value,) or again.others:  # in a tuple, NaN equals NaN
           raise ExploreError(
@@ -134,15 +144,22 @@ def explore(
         blur += path.weight * path.blur
       for weight, last in path.others:
         heapq.heappush(waiting, (-weight, next(order), last))
-      if len(waiting) > 2 * (budget - runs):  # the budget excludes the others
-        waiting = heapq.nsmallest(budget - runs, waiting)
+      spent += 1 + path.work // _WORK
+      left = max(budget - spent, 0)
+      if len(waiting) > 2 * left:  # the budget excludes the others
+        waiting = heapq.nsmallest(left, waiting)
   return Law(
     chances=chances,
     edges=tuple(value for value in edges if value not in chances),
     unexplored=1 - sum(chances.values(), Fraction(0)),
     runs=runs,
     blur=blur,
+    failures=failures,
   )
+
+
+class _FailedError(ExploreError):
+  """The function fails on a path."""
 
 
 def _run(call: Callable, path: Path) -> Any:
@@ -166,15 +183,18 @@ def _run(call: Callable, path: Path) -> Any:
   except ExploreError:
     raise
   except RefusedError as error:
-    line = getattr(error, "line", "") or line_of(error)
-    raise ExploreError(f"{line}{error}{way_out(error)}") from None
+    if path.edge:
+      return _CUT
+    line = "{}, line {}: ".format(*error.caller) if error.caller else ""
+    told = f"{error.line or line}{error}{way_out(error)}"
+    raise ExploreError(told) from None
   except (Exception, SystemExit) as error:
-    if path.edge or path.weight < _ROUNDING:
+    if path.edge:
       return _CUT
     reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
     if "PRNG key" in reason:
       reason += " (a program in JAX is given a key by --arrays=jax)"
-    raise ExploreError(
+    raise _FailedError(
       f"the program fails: {line_of(error)}{reason}{way_out(error)}"
     ) from error
 

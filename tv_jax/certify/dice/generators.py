@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tv_jax.certify.dice.cells import exponential, uniform
+from tv_jax.certify.dice.arrays import Array
+from tv_jax.certify.dice.cells import FINE, exponential, uniform
 from tv_jax.certify.dice.paths import RefusedError, current, rational, refuse
 
 # Maximum number of equally likely outcomes of a draw.
@@ -64,7 +65,21 @@ def filled(shape, make: Callable, dtype: Any = object) -> Any:
   array = np.empty(tuple(np.atleast_1d(shape)) if shape != () else (), dtype)
   for index in np.ndindex(array.shape):
     array[index] = make()
-  return array
+  return array.view(Array) if dtype is object else array
+
+
+def _floats(shape, make: Callable) -> Any:
+  """Returns random numbers: of Python's type without a shape, as NumPy does."""
+  kind = float if shape is None else np.float64
+  return filled(shape, functools.partial(make, kind))
+
+
+def _scale(parameter) -> float:
+  """Returns a scale parameter; as in NumPy, none is negative."""
+  number = _number(parameter)
+  if number < 0:
+    raise ValueError("scale < 0")
+  return number
 
 
 def _number(parameter) -> float:
@@ -151,8 +166,9 @@ class Dice(_Generator):
 
   def random(self, size=None, dtype=None):
     """Draws uniforms."""
-    del dtype
-    return filled(size, uniform)
+    if np.dtype(dtype or float) not in FINE:
+      raise TypeError(f"Unsupported dtype {dtype!r} for random")
+    return _floats(size, uniform)
 
   def uniform(self, low=0.0, high=1.0, size=None):
     """Draws uniforms between two numbers."""
@@ -181,7 +197,12 @@ class Dice(_Generator):
 
   def multinomial(self, n, pvals, size=None):
     """Draws counts; as in NumPy, the last probability is the remainder."""
-    law = [rational(x) for x in np.asarray(pvals).tolist()]
+    given = np.asarray(pvals, float)
+    if not ((given >= 0) & (given <= 1)).all():
+      raise ValueError("pvals < 0, pvals > 1 or pvals contains NaNs")
+    if given[:-1].sum() > 1 + 1e-12:
+      raise ValueError("sum(pvals[:-1]) > 1.0")
+    law = [*map(rational, given.tolist())]
     law[-1] = max(1 - sum(law[:-1], Fraction(0)), Fraction(0))
     shape = () if size is None else tuple(np.atleast_1d(size))
     counts = np.zeros((*shape, len(law)), int)
@@ -192,16 +213,16 @@ class Dice(_Generator):
 
   def exponential(self, scale=1.0, size=None):
     """Draws exponential noise."""
-    return filled(size, exponential) * _number(scale)
+    return _floats(size, exponential) * _scale(scale)
 
   def standard_exponential(self, size=None):
     """Draws exponential noise of rate 1."""
-    return filled(size, exponential)
+    return _floats(size, exponential)
 
   def gumbel(self, loc=0.0, scale=1.0, size=None):
     """Draws Gumbel noise."""
-    noise = filled(size, lambda: -exponential().log())
-    return noise * _number(scale) + _number(loc)
+    noise = _floats(size, lambda kind: -exponential(kind).log())
+    return noise * _scale(scale) + _number(loc)
 
 
 class OldDice(Dice):
@@ -231,15 +252,15 @@ class PythonDice(_Generator):
 
   def random(self):
     """Draws a uniform."""
-    return uniform()
+    return uniform(float)
 
   def uniform(self, a, b):
     """Draws a uniform between two numbers."""
-    return uniform() * (b - a) + a
+    return uniform(float) * (b - a) + a
 
   def expovariate(self, lambd=1.0):
     """Draws exponential noise."""
-    return exponential() / lambd
+    return exponential(float) / lambd
 
   def randrange(self, start, stop=None, step=1):
     """Draws from a range."""
@@ -252,6 +273,8 @@ class PythonDice(_Generator):
 
   def choice(self, seq):
     """Draws an entry."""
+    if not len(seq):
+      raise IndexError("Cannot choose from an empty sequence")
     return seq[draw_below(len(seq))]
 
   def choices(self, population, weights=None, *, cum_weights=None, k=1):
@@ -259,9 +282,15 @@ class PythonDice(_Generator):
     if cum_weights is not None:
       sums = [Fraction(0), *map(rational, cum_weights)]
       weights = [after - before for before, after in itertools.pairwise(sums)]
-    weights = [1] * len(population) if weights is None else weights
+    weights = [1] * len(population) if weights is None else [*weights]
+    if not population:
+      raise IndexError("list index out of range")
     if len(weights) != len(population):
-      raise ValueError("give as many weights as there are entries")
+      raise ValueError("The number of weights does not match the population")
+    if any(x < 0 for x in weights) and sum(weights) > 0:
+      raise RefusedError(
+        "draws by choices() with a negative weight, which Python does not check"
+      )
     return [population[draw(weights)] for _ in range(k)]
 
 

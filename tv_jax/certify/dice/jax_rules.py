@@ -10,18 +10,16 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Sequence
-from fractions import Fraction
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tv_jax.certify.dice import cells, ratios
-from tv_jax.certify.dice.cells import Cell, Exponential, Uniform, best, exp
-from tv_jax.certify.dice.paths import current, refuse, refuse_methods
+from tv_jax.certify.dice import cells
+from tv_jax.certify.dice.cells import Cell, Uniform
+from tv_jax.certify.dice.paths import refuse, refuse_methods
+from tv_jax.certify.dice.races import best, winner
 
-# Half precision is refused: its uniforms are multiples of 2**-8.
-FINE = (np.dtype(np.float32), np.dtype(np.float64))
 # jax.random adds the least positive number to a uniform before a logarithm.
 _TINY = 2.0**-100
 
@@ -69,12 +67,6 @@ _REFUSED = ("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__")
 _REFUSED += ("__ror__", "__eq__", "__ne__", "__le__", "__gt__", "__ge__")
 _REFUSED += ("__neg__", "__hash__", "__bool__")
 refuse_methods(Bits, _REFUSED, "random bits")
-
-
-def number(entry):
-  """Returns an entry's value if it is certain, else the entry."""
-  known = entry.known if isinstance(entry, Cell) else None
-  return entry if known is None else float(known)
 
 
 def is_random(entry) -> bool:
@@ -190,67 +182,3 @@ REDUCED: dict[str, Callable] = {
   "sort": _sorted,
   "top_k": _top_k,
 }
-
-
-def _rate(x) -> Fraction | None:
-  """Returns the rate r of x in a race: the largest x has the least E / r."""
-  if x.form == "log E" and x.a < 0 and isinstance(x.b, Fraction):
-    return exp(-x.b / x.a)
-  if x.form == "1/E" and x.a > 0 and not x.b:
-    return x.a
-  return -1 / x.a if x.form == "E" and x.a < 0 and not x.b else None
-
-
-def winner(row: Sequence) -> int:
-  """Returns the index of the largest entry of a row.
-
-  Entries that race are a single choice. Comparisons of pairs would need a path
-  for each sequence of leaders.
-  """
-  entries: list[Any] = [*map(number, row)]
-  noise = {i: x for i, x in enumerate(entries) if is_random(x)}
-  rest = {i: x for i, x in enumerate(entries) if i not in noise}
-  for i, x in rest.items():
-    if x != x:
-      return i
-  if any(isinstance(x, Bits) for x in noise.values()):
-    refuse("compares random bits")
-  rates: dict[int, Any] = {i: _rate(x) for i, x in noise.items()}
-  kinds = {(x.form, x.a if x.form == "log E" else 0) for x in noise.values()}
-  sources = {x.source for x in noise.values()}
-  least = 0.0 if {form for form, _ in kinds} == {"1/E"} else -math.inf
-  if (
-    len(kinds) != 1
-    or None in rates.values()
-    or len(sources) < len(noise)
-    or max(rest.values(), default=least) > least
-  ):
-    return int(np.argmax(np.array([*entries, None], object)[:-1]))
-  return _won({i: x.source for i, x in noise.items()}, rates)
-
-
-def _won(variables: dict[int, Exponential], rates: dict[int, Fraction]) -> int:
-  """Returns the key of the winner, which has the least E / rate."""
-  path, total = current(), sum(rates.values())
-  for variable in variables.values():
-    variable.enter()
-  index = {i: variable.index for i, variable in variables.items()}
-  known = {i for bound in path.bounds for i in bound[:2]}
-  linked = not known.isdisjoint(index.values())
-
-  def bounds_of(i: int) -> list[tuple]:
-    others = [j for j in rates if j != i]
-    return [(index[j], index[i], rates[j] / rates[i]) for j in others]
-
-  weights = []
-  for i, rate in rates.items():
-    weight, bounds = rate / total, path.bounds
-    if linked:
-      weight = Fraction(1)
-      for bound in bounds_of(i):
-        weight *= ratios.conditional(bound, bounds) if weight else 0
-        bounds |= {bound}
-    weights.append(weight)
-  first = [*rates][path.take(weights) if len(weights) > 1 else 0]
-  path.bounds |= {*bounds_of(first)}
-  return first

@@ -19,6 +19,7 @@ import functools
 import math
 import os
 import pathlib
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -27,9 +28,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax._src import core, source_info_util
 
-from tv_jax.certify.dice import generators
+from tv_jax.certify.dice import generators, races
 from tv_jax.certify.dice import jax_rules as rules
-from tv_jax.certify.dice.cells import Uniform
+from tv_jax.certify.dice.cells import FINE, Uniform
 from tv_jax.certify.dice.paths import (
   Path,
   RefusedError,
@@ -57,9 +58,30 @@ class Drawn(core.Tracer):
     super().__init__(trace, core.ShapedArray(entries.shape, np.dtype(dtype)))
     self.entries = entries
 
+  def __getattr__(self, name: str):
+    """Refuses an attribute that arrays have and tracers have not."""
+    caller = sys._getframe(1).f_code.co_filename
+    if hasattr(jax.Array, name) and is_users(caller):
+      refuse(f"takes {name} of a random array")
+    return super().__getattr__(name)
+
+  @property
+  def sharding(self):
+    """Tracers have none; JAX asks."""
+    raise AttributeError("sharding")
+
+  def _origin_msg(self) -> str:
+    """Refuses: JAX begins an error that only tracers raise."""
+    return refuse("needs the value of a random array")
+
+  def block_until_ready(self):
+    """Returns the array."""
+    return self
+
 
 _REFUSED = ("__bool__", "__int__", "__float__", "__index__", "__array__")
-_REFUSED += ("item", "tolist", "tobytes", "__str__", "__format__")
+_REFUSED += ("__complex__", "__reduce__", "__reduce_ex__", "__dlpack__")
+_REFUSED += ("item", "tolist", "tobytes", "__str__", "__format__", "__repr__")
 refuse_methods(Drawn, _REFUSED, "a random array")
 
 
@@ -83,7 +105,12 @@ class Following(core.Trace):
   def process_primitive(self, primitive, tracers, params, /):
     """Executes a primitive outside of jitted functions."""
     with core.set_current_trace(core.eval_trace):
-      result = self._done(primitive, tracers, params)
+      try:
+        result = self._done(primitive, tracers, params)
+      except Exception as error:
+        if any(isinstance(x, Drawn) for x in tracers):
+          refuse(f"gives random numbers to JAX's {primitive.name} ({error})")
+        raise
       if primitive.multiple_results:
         return [*map(_as_jax, result)]
       return _as_jax(result)
@@ -148,7 +175,7 @@ class Following(core.Trace):
         arguments = [*map(read, eqn.invars)]
         result = self._done(eqn.primitive, arguments, eqn.params)
       except RefusedError as error:
-        error.line = getattr(error, "line", "") or _line(eqn)  # pyright: ignore
+        error.line = error.line or _line(eqn)
         raise
       results = result if eqn.primitive.multiple_results else [result]
       env.update(zip(eqn.outvars, map(_as_numpy, results), strict=True))
@@ -221,7 +248,7 @@ class Following(core.Trace):
       _entries(x) if i in data else np.asarray(x) for i, x in enumerate(values)
     ]
     if name == "convert_element_type":
-      if np.dtype(kept) not in rules.FINE:
+      if np.dtype(kept) not in FINE:
         refuse(f"rounds random numbers to {np.dtype(kept).name}")
       result = arrays[0]
     elif name in rules.MOVED:
@@ -341,12 +368,12 @@ def _entries(x) -> np.ndarray:
   if isinstance(x, Drawn):
     return x.entries
   x = np.asarray(x)
-  if x.dtype.kind not in "biu" and x.dtype not in rules.FINE:
+  if x.dtype.kind not in "biu" and x.dtype not in FINE:
     refuse(f"rounds random numbers to {x.dtype.name}")
   return x.astype(object)
 
 
-_numbers = np.frompyfunc(rules.number, 1, 1)
+_numbers = np.frompyfunc(races.number, 1, 1)
 
 
 def _moved(primitive, arrays, data, params) -> Any:

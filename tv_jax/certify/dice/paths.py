@@ -7,14 +7,15 @@ import functools
 import itertools
 import os
 import pathlib
+import sys
 import sysconfig
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from tv_jax.certify.dice import ratios
 from tv_jax.io.errors import UserError
 
 DIFFERENT = (
@@ -25,6 +26,7 @@ DIFFERENT = (
 # Parts of the names of files that are not the user's: installed packages and
 # this package.
 _FOREIGN = (f"{os.sep}site-packages{os.sep}", "<frozen", ".pyx")
+_FOREIGN += (f"{os.sep}dist-packages{os.sep}",)  # on Debian
 _FOREIGN += (sysconfig.get_path("stdlib") + os.sep,)
 _FOREIGN += (str(pathlib.Path(__file__).parents[1]) + os.sep,)
 
@@ -39,12 +41,17 @@ class EndedError(BaseException):
   def __init__(self, *reason):
     """Records the error on the path, in case the function catches it."""
     super().__init__(*reason)
+    self.line = ""  # the user's line in a jitted function
+    frame: Any = sys._getframe(1)
+    while frame and not is_users(frame.f_code.co_filename):
+      frame = frame.f_back
+    self.caller = frame and (frame.f_code.co_filename, frame.f_lineno)
     if _current:
       _current[-1].ended = _current[-1].ended or self
 
 
 class CutError(EndedError):
-  """The path is too unlikely to follow, or time is up."""
+  """The path is too unlikely or too long to follow."""
 
 
 class RefusedError(EndedError):
@@ -88,13 +95,12 @@ class Choice(NamedTuple):
 class Path:
   """One run's path through the choices."""
 
-  def __init__(self, last: Choice | None, least: Fraction, deadline: float):
+  def __init__(self, last: Choice | None, least: Fraction):
     """Prepares a run that repeats choices and then makes new choices.
 
     Args:
       last: The last choice to repeat, or None to begin with a new choice.
       least: Minimum weight of a path; lighter paths are not followed.
-      deadline: Monotonic time when the path is cut.
     """
     self.planned = []  # the choices to repeat, in reverse order
     while last is not None:
@@ -109,7 +115,18 @@ class Path:
     self.blur = Fraction(0)  # see `cells._blur`
     self.ended: BaseException | None = None
     self.number = 0  # number of the run; a repetition has the next number
-    self._least, self.deadline = least, deadline
+    self.draws = 0
+    self.work = 0  # grows as the time that integrals take
+    self._least = least
+
+  def chance(self, new: Iterable[tuple]) -> Fraction:
+    """Returns the probability of new bounds on the noise."""
+    new = frozenset(new)
+    linked = ratios.linked(new, self.bounds)
+    self.work += len(linked) ** 3
+    if len(linked) > _MOST_BOUNDS:
+      raise CutError
+    return ratios.chance(linked | new) / ratios.chance(linked)
 
   def take(self, weights: Sequence[Fraction], edge: int | None = None) -> int:
     """Makes a choice.
@@ -145,6 +162,8 @@ class Path:
     return choice.index
 
 
+_MOST_DRAWS = 100_000  # on one path; a loop without end is cut
+_MOST_BOUNDS = 40  # linked by shared noise; more take minutes to integrate
 _current: list[Path] = []
 _numbers = itertools.count()
 
@@ -161,12 +180,19 @@ def followed(path: Path) -> Iterator[None]:
 
 
 def current() -> Path:
-  """Returns the path of the current run."""
+  """Returns the path of the current run; each draw asks for it."""
   if not _current:
     raise ExploreError(f"a number is drawn after its run: {DIFFERENT}")
-  if time.monotonic() > _current[-1].deadline:
+  path = _current[-1]
+  path.draws += 1
+  if path.draws > _MOST_DRAWS:
     raise CutError
-  return _current[-1]
+  return path
+
+
+def is_running() -> bool:
+  """Tells whether a function is being run."""
+  return bool(_current)
 
 
 def is_users(file: str | None) -> bool:
@@ -183,9 +209,10 @@ def exact(value) -> Fraction | float | None:
     isinstance(value, np.ndarray) and value.ndim
   ):
     value = value.item()
-  if isinstance(value, float) and not np.isfinite(value):
+  kind = type(value)  # `isinstance` takes a random number for a float
+  if issubclass(kind, float) and not np.isfinite(value):
     return value
-  return Fraction(value) if isinstance(value, int | float | Fraction) else None
+  return Fraction(value) if issubclass(kind, int | float | Fraction) else None
 
 
 def rational(value) -> Fraction:

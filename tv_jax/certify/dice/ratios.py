@@ -6,32 +6,48 @@ A bound (i, j, r) says E_i >= r E_j. The variables are independent, of rate 1.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from fractions import Fraction
 
 
-def conditional(bound: tuple, known: frozenset) -> Fraction:
-  """Returns the probability of a bound, given the known bounds.
+def linked(new: Iterable[tuple], known: frozenset) -> frozenset:
+  """Returns the known bounds that new ones are linked to by shared variables.
 
-  Only bounds that are linked to it by shared variables matter.
+  Others do not matter to the probability of the new ones.
   """
-  variables, linked = {*bound[:2]}, frozenset()
+  variables = {i for bound in new for i in bound[:2]}
+  found = frozenset()
   while True:
     more = frozenset(x for x in known if not variables.isdisjoint(x[:2]))
-    if more == linked:
-      return chance(linked | {bound}) / chance(linked)
-    linked = more
-    variables.update(*(x[:2] for x in linked))
+    if more == found:
+      return found
+    found = more
+    variables.update(*(x[:2] for x in found))
 
 
 @functools.lru_cache(maxsize=16384)
 def chance(bounds: frozenset) -> Fraction:
   """Returns the probability that all bounds hold."""
   variables = sorted({i for bound in bounds for i in bound[:2]})
-  return _integral(tuple((i, Fraction(1)) for i in variables), bounds)
+  return _integral(tuple((i, Fraction(1)) for i in variables), _tight(bounds))
+
+
+def _tight(bounds: Iterable[tuple]) -> frozenset | None:
+  """Keeps the largest bound of each pair; None if they contradict.
+
+  Without it, the number of different integrals of two races with the same noise
+  would double with each variable.
+  """
+  most: dict[tuple, Fraction] = {}
+  for i, j, r in bounds:
+    most[i, j] = max(r, most.get((i, j), r))
+  if any(r * most.get((j, i), 0) > 1 for (i, j), r in most.items()):
+    return None
+  return frozenset((*pair, r) for pair, r in most.items())
 
 
 @functools.lru_cache(maxsize=4096)
-def _integral(rates: tuple, bounds: frozenset) -> Fraction:
+def _integral(rates: tuple, bounds: frozenset | None) -> Fraction:
   """Integrates exp(-sum of rate_i x_i) over x >= 0 within bounds, exactly.
 
   Integrates one variable after the other, from its largest lower bound to its
@@ -39,15 +55,17 @@ def _integral(rates: tuple, bounds: frozenset) -> Fraction:
 
   Args:
     rates: Pairs (i, rate_i), for each variable.
-    bounds: Triples (i, j, r), for x_i >= r x_j.
+    bounds: Triples (i, j, r), for x_i >= r x_j; None if they contradict.
   """
+  if bounds is None:
+    return Fraction(0)
   if not rates:
     return Fraction(1)
   lower = {i: {} for i, _ in rates}  # x_i >= r x_j, as {i: {j: r}}
   upper = {i: {} for i, _ in rates}  # x_j <= s x_i, as {j: {i: s}}
   for i, j, r in bounds:
-    lower[i][j] = max(r, lower[i].get(j, r))
-    upper[j][i] = min(1 / r, upper[j].get(i, 1 / r))
+    lower[i][j] = r
+    upper[j][i] = 1 / r
   k, rate = min(
     rates, key=lambda x: max(len(lower[x[0]]), 1) * max(len(upper[x[0]]), 1)
   )
@@ -70,6 +88,7 @@ def _integral(rates: tuple, bounds: frozenset) -> Fraction:
           continue
         if low != high:
           new.append((high, low, share))
+      within = _tight(new)
       for end, factors, sign in ((low, lows, 1), (high, highs, -1)):
         if end is None and sign < 0:
           continue
@@ -77,5 +96,5 @@ def _integral(rates: tuple, bounds: frozenset) -> Fraction:
         if end is not None:
           at_end[end] += rate * factors[end]
         at_end = tuple(sorted(at_end.items()))
-        total += sign * _integral(at_end, frozenset(new)) / rate
+        total += sign * _integral(at_end, within) / rate
   return total

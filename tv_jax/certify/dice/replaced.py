@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tv_jax.certify.dice.cells import Cell, clamped
+from tv_jax.certify.dice import arrays
+from tv_jax.certify.dice.cells import FINE
 from tv_jax.certify.dice.generators import (
   SUBCLASS,
   TWIN,
@@ -25,8 +26,9 @@ from tv_jax.certify.dice.generators import (
   Seeded,
   default_rng,
 )
-from tv_jax.certify.dice.paths import ExploreError, is_users
+from tv_jax.certify.dice.paths import ExploreError, is_users, refuse
 
+_ARRAYS = "array", "asarray", "asanyarray", "ascontiguousarray"
 _GENERATORS = {
   np.random.Generator: Dice,
   np.random.RandomState: OldDice,
@@ -75,19 +77,47 @@ def _call(dice, name, *arguments, **named):
   return getattr(dice, name)(*arguments, **named)
 
 
-def _clip(clip, a, a_min=None, a_max=None, *arguments, **named):
-  """Stands for `numpy.clip`, which would compare a uniform with the limits."""
-  low, high = named.get("min", a_min), named.get("max", a_max)
-  if arguments or not {*named} <= {"min", "max"} or not _is_random(a):
-    return clip(a, a_min, a_max, *arguments, **named)
-  return clamped(a, low, high)
+def _arrays(make: Callable, value, *arguments, **named) -> Any:
+  """Makes an array by `numpy.array` or a similar function."""
+  dtype = arguments[0] if arguments else named.get("dtype")
+  if dtype is object or not arrays.holds(value):
+    return make(value, *arguments, **named)
+  if np.dtype(dtype) not in FINE:
+    refuse(f"rounds random numbers to {np.dtype(dtype).name}")
+  return arrays.random(make(value, object))
 
 
-def _is_random(value) -> bool:
-  """Tells whether a value is a random number, or an array that holds any."""
-  if isinstance(value, np.ndarray) and value.dtype == object:
-    return any(isinstance(x, Cell) for x in value.flat)
-  return isinstance(value, Cell)
+class _OfLists:
+  """Stands for a function of NumPy; random numbers in a list become an array.
+
+  NumPy would give them to the function as objects, which some fail on.
+  """
+
+  def __init__(self, function: Callable):
+    """Keeps the function."""
+    self._function = function
+
+  def __call__(self, *arguments, **named):
+    """Calls the function."""
+    arguments = (np.asarray(x) if arrays.holds(x) else x for x in arguments)
+    return self._function(*arguments, **named)
+
+  def __getattr__(self, name: str):
+    """Returns an attribute of the function."""
+    return getattr(self._function, name)
+
+
+def _of_lists() -> dict[str, _OfLists]:
+  found = {"argmax": np.argmax, "argmin": np.argmin}
+  found |= {k: x for k, x in vars(np).items() if _is_of_floats(x)}
+  return {name: _OfLists(function) for name, function in found.items()}
+
+
+def _is_of_floats(value) -> bool:
+  """Tells whether a value is a function of NumPy that fails on objects."""
+  if not isinstance(value, np.ufunc):
+    return False
+  return not any("O" in types for types in value.types)
 
 
 def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
@@ -96,7 +126,8 @@ def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
   replaced = [
     (np.random, made | {"default_rng": default_rng}),
     (random, _by_name(random, PythonDice())),
-    (np, {"clip": functools.partial(_clip, np.clip)}),
+    (np, {x: functools.partial(_arrays, getattr(np, x)) for x in _ARRAYS}),
+    (np, _of_lists()),
   ]
   if "torch" in sys.modules:
     # Torch imports sympy on demand, and sympy needs a real generator.

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from tv_jax.certify.dice import paths
-from tv_jax.certify.dice.cells import COMPARED, COMPUTED, best, clamped
+from tv_jax.certify.dice import paths, races
+from tv_jax.certify.dice.arrays import Array
+from tv_jax.certify.dice.cells import COMPARED, COMPUTED, clamped
 from tv_jax.certify.dice.paths import RefusedError, refuse
 
 _COMPUTED = COMPUTED | {"truediv": np.true_divide, "log": np.log}
@@ -44,6 +45,7 @@ _JOINED += ("repeat", "repeat_interleave", "tile", "flip", "roll")
 _FACTS = ("shape", "dtype", "device", "ndim", "requires_grad", "is_cuda")
 _FACTS += ("layout", "names", "is_leaf", "grad_fn", "is_sparse", "is_meta")
 _FACTS += ("size", "dim", "numel", "ndimension", "is_floating_point", "len")
+_FACTS_OF = "isnan", "isinf", "isfinite"
 # Half precision is refused: its uniforms are multiples of 2**-8.
 FINE = (torch.float32, torch.float64)
 # Scales of the numbers in memory, which are all exact in float32.
@@ -81,6 +83,14 @@ def _applied(func, name: str, args, kwargs):
     refuse("reads the bits of random numbers")
   if short in _MOVED and kwargs.get("out") is None:
     return _moved(func, args, kwargs)
+  try:
+    return _computed(func, name, short, into, args, kwargs)
+  except Exception as error:
+    refuse(f"gives random numbers to torch's {name} ({error})")
+
+
+def _computed(func, name: str, short: str, into, args, kwargs):
+  """Executes a function that computes with random numbers."""
   if short in COMPARED and into is None and not kwargs:
     if all(isinstance(x, torch.Tensor) for x in args):
       dtype = torch.result_type(*args)
@@ -109,6 +119,9 @@ def _applied(func, name: str, args, kwargs):
     return _ranked(*args, **kwargs)
   if short in ("item", "tolist"):
     return getattr(np.asarray(_entries(args[0]), object), short)()
+  if short in _FACTS_OF and not kwargs:
+    answer = getattr(np, short)(_entries(args[0]).view(Array))
+    return torch.as_tensor(answer)
   if short in ("repr", "format", "str"):
     refuse("prints a random number")
   raise RefusedError(
@@ -147,8 +160,8 @@ def _raced(name: str, tensor, dim=None, keepdim=False):
   entries, axis = np.asarray(_entries(tensor), object), dim or 0
   if dim is None:
     entries = entries.ravel()
-  race = np.argmax if "max" in name else np.argmin
-  values, places = best(race, entries, axis)
+  race = races.winner if "max" in name else races.loser
+  values, places = races.best(race, entries, axis)
   if dim is None or not keepdim:
     values, places = values.squeeze(axis), places.squeeze(axis)
   winners = torch.as_tensor(places)
@@ -162,8 +175,8 @@ def _raced(name: str, tensor, dim=None, keepdim=False):
 def _ranked(tensor, k, dim=-1, largest=True, sorted=True):
   """Stands for torch.topk."""
   del sorted
-  race = np.argmax if largest else np.argmin
-  values, places = best(race, _entries(tensor), dim, k)
+  race = races.winner if largest else races.loser
+  values, places = races.best(race, _entries(tensor), dim, k)
   pair = fill(values, tensor), torch.as_tensor(places).contiguous()
   return torch.return_types.topk(pair)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tv_jax.certify.dice import generators
+from tv_jax.certify.dice import arrays, generators
 from tv_jax.certify.dice.cells import exponential, uniform
 from tv_jax.certify.dice.generators import draw
 from tv_jax.certify.dice.paths import RefusedError, rational, refuse
@@ -30,7 +30,22 @@ def _rand_like(tensor, *, dtype=None, **_):
 def _multinomial(input, num_samples=1, replacement=False):
   if input.dtype not in FINE:
     refuse(f"draws from a law of {input.dtype}, whose chances torch rounds")
-  rows = input.detach().double().reshape(-1, input.shape[-1]).tolist()
+  rows = input.detach().double().reshape(-1, input.shape[-1])
+  if not (rows.isfinite() & (rows >= 0)).all():
+    raise RuntimeError(
+      "probability tensor contains either `inf`, `nan` or element < 0"
+    )
+  if (rows.sum(-1) <= 0).any():
+    raise RuntimeError(
+      "invalid multinomial distribution (sum of probabilities <= 0)"
+    )
+  if not replacement and num_samples > rows.shape[-1]:
+    raise RuntimeError(
+      "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+    )
+  if not replacement and num_samples > (rows > 0).sum(-1).min():
+    refuse("draws more tokens than have a positive probability")
+  rows = rows.tolist()
   if num_samples == 1 or replacement:
     drawn = [[draw(row) for _ in range(num_samples)] for row in rows]
   else:
@@ -119,10 +134,10 @@ def _reading(function: Callable) -> Callable:
 
 
 def _holds(data) -> bool:
-  """Tells whether nested lists hold a random tensor."""
+  """Tells whether nested lists hold a random tensor, array or number."""
   if isinstance(data, list | tuple):
     return any(map(_holds, data))
-  return isinstance(data, Random)
+  return isinstance(data, Random) or arrays.holds(data)
 
 
 def _seeding(module) -> dict[str, Any]:
@@ -149,7 +164,8 @@ _REFUSED = ("randn", "randn_like", "normal", "poisson", "binomial", "dropout")
 _REFUSED += ("randint_like", "normal_", "cauchy_", "log_normal_", "random_")
 _REFUSED += ("geometric_", "randperm")
 _READING = ("tensor", "as_tensor", "asarray", "scalar_tensor", "full")
-_READING += ("full_like", "new_tensor", "new_full", "new")
+_READING += ("full_like", "new_tensor", "new_full", "new", "from_numpy")
+_READING += ("where",)
 
 
 def stand_ins() -> list[tuple[Any, dict[str, Any]]]:

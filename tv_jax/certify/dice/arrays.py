@@ -1,0 +1,264 @@
+"""NumPy arrays of random numbers.
+
+An `Array` holds cells and numbers as objects, and a program takes it for an
+array of floats. NumPy gives each of its functions on an `Array` or a cell to
+this module, which follows those in its tables and refuses all others.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tv_jax.certify.dice import races
+from tv_jax.certify.dice.cells import (
+  COMPARED,
+  FINE,
+  Cell,
+  clamped,
+  is_random,
+)
+from tv_jax.certify.dice.paths import refuse
+
+
+def _is_nan(x) -> bool:
+  return type(x) is not Cell and x != x
+
+
+def _either(order: Callable) -> Callable:
+  """Returns a function that chooses the larger or smaller of two numbers."""
+
+  def choose(x, y):
+    if type(y) is Cell:
+      x, y = y, x
+    return x if _is_nan(x) or (not _is_nan(y) and order(x, y)) else y
+
+  return choose
+
+
+def _log(x):
+  x = races.number(x)
+  if type(x) is Cell:
+    return x.log()
+  return math.log(x) if x > 0 else -math.inf if x == 0 else math.nan
+
+
+def _divided(x, y):
+  if type(x) is Cell or type(y) is Cell:
+    return x / y
+  with np.errstate(all="ignore"):
+    return float(np.float64(x) / np.float64(y))
+
+
+def _fact(function: Callable) -> Callable:
+  """Returns a fact about a number; a random one is any finite number."""
+
+  def of_number(x):
+    known = x.known if type(x) is Cell else x
+    return function(0.5 if known is None else float(known))
+
+  return of_number
+
+
+def _each(function: Callable, count: int) -> Any:
+  """Makes a function of entries a function of arrays; `reduce` takes axes."""
+  return np.frompyfunc(function, count, 1, identity=None)
+
+
+_FACTS = {x.__name__: x for x in (np.isnan, np.isinf, np.isfinite)}
+# NumPy's functions of entries by their names, and what is done in their place.
+_UFUNCS: dict[str, Any] = {x.__name__: x for x in COMPARED.values()}
+_UFUNCS |= {x.__name__: x for x in (np.add, np.subtract, np.multiply)}
+_UFUNCS |= {x.__name__: x for x in (np.negative, np.positive)}
+_UFUNCS |= {name: _each(_fact(x), 1) for name, x in _FACTS.items()}
+_UFUNCS |= {
+  "divide": _each(_divided, 2),
+  "log": _each(_log, 1),
+  "maximum": _each(_either(operator.ge), 2),
+  "minimum": _each(_either(operator.le), 2),
+}
+# Functions that move the entries of arrays, or compare them.
+_FUNCTIONS = ("reshape", "ravel", "squeeze", "expand_dims", "transpose", "copy")
+_FUNCTIONS += ("swapaxes", "moveaxis", "broadcast_to", "broadcast_arrays")
+_FUNCTIONS += ("stack", "concatenate", "vstack", "hstack", "column_stack")
+_FUNCTIONS += ("append", "insert", "delete", "split", "array_split", "where")
+_FUNCTIONS += ("take", "take_along_axis", "put_along_axis", "repeat", "tile")
+_FUNCTIONS += ("flip", "roll", "atleast_1d", "atleast_2d", "compress", "select")
+_FUNCTIONS += ("shape", "ndim", "size", "zeros_like", "ones_like", "full_like")
+_FUNCTIONS += ("sort", "argsort", "array_equal", "searchsorted", "digitize")
+# Functions that are methods, and the names of the methods.
+_METHODS = {x: x for x in ("argmax", "argmin", "max", "min", "clip")}
+_METHODS |= {"amax": "max", "amin": "min"}
+
+
+def _plain(value):
+  """Returns a value with `Array`s as NumPy's own arrays."""
+  if isinstance(value, Array):
+    return value.view(np.ndarray)
+  if type(value) is Cell:
+    array = np.empty((), object)
+    array[()] = value.as_kind(np.float64)
+    return array
+  if type(value) in (list, tuple):
+    return type(value)(map(_plain, value))
+  if getattr(value, "dtype", None) == np.float16:
+    refuse("computes with random numbers and float16, which rounds them")
+  return value
+
+
+def random(value) -> Any:
+  """Returns a result of NumPy's, with arrays of random numbers as `Array`s."""
+  if type(value) in (list, tuple):
+    return type(value)(map(random, value))
+  if not isinstance(value, np.ndarray) or value.dtype != object:
+    return value
+  return value.view(Array) if is_random(value) else value.astype(float)
+
+
+def _called(function: Callable, name: str, arguments, named) -> Any:
+  """Calls a function of NumPy on the entries of arrays.
+
+  NumPy's errors of floats are raised; those that only objects have, refused.
+  """
+  named = {key: _plain(x) for key, x in named.items()}
+  try:
+    return function(*_plain(arguments), **named)
+  except (TypeError, AttributeError) as error:
+    refuse(f"gives random numbers to np.{name} ({error})")
+
+
+class Array(np.ndarray):
+  """An array of random numbers; see the module."""
+
+  def __array_ufunc__(self, ufunc, method, *inputs, out=(), **named):
+    """Executes one of NumPy's functions of entries, or refuses it."""
+    return by_ufunc(ufunc, method, inputs, out, named)
+
+  def __array_function__(self, function, types, arguments, named):
+    """Executes another function of NumPy, or refuses it."""
+    return by_function(function, arguments, named)
+
+  def __jax_array__(self):
+    """Refuses."""
+    refuse("gives NumPy's random numbers to JAX")
+
+  @property
+  def dtype(self) -> np.dtype:
+    """The type of an array of floats."""
+    return np.dtype(float)
+
+  def argmax(self, axis=None, out=None, *, keepdims=False):
+    """Returns the index of the largest entry."""
+    return self._raced(races.winner, axis, out, keepdims)
+
+  def argmin(self, axis=None, out=None, *, keepdims=False):
+    """Returns the index of the smallest entry."""
+    return self._raced(races.loser, axis, out, keepdims)
+
+  def _raced(self, race: Callable, axis, out, keepdims):
+    if out is not None:
+      refuse("writes the winner of a race into an array")
+    entries = self.view(np.ndarray)
+    if axis is None:
+      entries = entries.ravel()
+    places = races.best(race, entries, axis or 0)[1]
+    if axis is None and keepdims:
+      return places.reshape((1,) * self.ndim)
+    return places if keepdims else places.squeeze(axis or 0)[()]
+
+  def view(self, dtype=None, *_, **__):
+    """Returns a view; refuses another type."""
+    if dtype is not None and dtype not in (np.ndarray, Array):
+      refuse("reads the bits of random numbers")
+    return super().view(*() if dtype is None else (dtype,))
+
+  def max(self, axis=None, out=None, *, keepdims=False):
+    """Returns the largest entry."""
+    return np.maximum.reduce(self, axis, None, out, keepdims)
+
+  def min(self, axis=None, out=None, *, keepdims=False):
+    """Returns the smallest entry."""
+    return np.minimum.reduce(self, axis, None, out, keepdims)
+
+  def clip(self, min=None, max=None, out=None):
+    """Clamps the entries."""
+    entries = random(clamped(*map(_plain, (self, min, max))))
+    if out is not None:
+      out[...] = entries
+    return entries if out is None else out
+
+  def tolist(self):
+    """Returns floats of Python."""
+    return _as_python(super().tolist())
+
+  def item(self, *index):
+    """Returns a float of Python."""
+    return _as_python(super().item(*index))
+
+  def astype(self, dtype, *_, **__):
+    """Returns a copy; refuses to round."""
+    if np.dtype(dtype) not in FINE:
+      refuse(f"rounds random numbers to {np.dtype(dtype).name}")
+    return self.copy()
+
+
+def _as_python(value):
+  if isinstance(value, list):
+    return [*map(_as_python, value)]
+  return value.as_kind(float) if type(value) is Cell else value
+
+
+def by_ufunc(ufunc, method: str, inputs, out, named) -> Any:
+  """Stands for one of NumPy's functions of entries."""
+  name = ufunc.__name__
+  if name not in _UFUNCS:
+    refuse(f"takes {name}() of a random number")
+  if any(x.dtype not in (object, bool) for x in map(_plain, filter(None, out))):
+    refuse(f"puts np.{name} of random numbers into an array of numbers")
+  named = named | {"out": out} if out else named
+  result = _called(getattr(_UFUNCS[name], method), name, inputs, named)
+  if out and out[0] is not None:
+    return out[0]
+  if name in _FACTS:
+    return np.asarray(result, bool)[()]
+  return random(result)
+
+
+def by_function(function, arguments, named) -> Any:
+  """Stands for one of NumPy's other functions."""
+  name = function.__name__
+  if name in _METHODS:
+    array, *rest = arguments
+    array = np.array(array, object).view(Array)
+    return getattr(array, _METHODS[name])(*rest, **named)
+  if name not in _FUNCTIONS:
+    refuse(f"gives random numbers to np.{name}")
+  return random(_called(function, name, arguments, named))
+
+
+Cell.__array_ufunc__ = Array.__array_ufunc__  # pyright: ignore
+Cell.__array_function__ = Array.__array_function__  # pyright: ignore
+
+
+def holds(value) -> bool:
+  """Tells whether nested lists hold a random number or an array of them."""
+  if isinstance(value, list | tuple):
+    return any(map(holds, value))
+  return isinstance(value, Array) or type(value) is Cell
+
+
+def _refusing(name: str) -> property:
+  return property(lambda _: refuse(f"takes {name} of random numbers"))
+
+
+_KEPT = ("shape", "ndim", "size", "T", "itemsize", "nbytes", "reshape", "ravel")
+_KEPT += ("flatten", "squeeze", "transpose", "swapaxes", "copy", "take", "put")
+_KEPT += ("repeat", "fill", "compress", "diagonal", "sort", "argsort", "base")
+_KEPT += ("searchsorted", "strides", "flags", "setflags")
+for _name in dir(np.ndarray):
+  if not _name.startswith("_") and _name not in (*vars(Array), *_KEPT):
+    setattr(Array, _name, _refusing(_name))
