@@ -22,7 +22,7 @@ from tv_jax.models import Model, borrowed, decoder, dspark, eagle
 from tv_jax.models import cache as caches
 from tv_jax.models import config as configs
 from tv_jax.models.config import Block, Config
-from tv_jax.models.model import stored
+from tv_jax.models.model import owned_specs
 from tv_jax.tree import Tree
 
 
@@ -93,7 +93,7 @@ def config(name: str, dtype: str, layers: int | None = None) -> Config:
 
 def parameters(module, make: Callable) -> dict:
   """Makes a module's own parameters by `make(path, box)`."""
-  boxes = stored(module)
+  boxes = owned_specs(module)
   return unflatten_dict({path: make(path, box) for path, box in boxes.items()})
 
 

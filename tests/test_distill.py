@@ -127,7 +127,7 @@ def _kept_programs(tmp_path_factory):
   runs.keep_programs("")
 
 
-@pytest.mark.parametrize("kind", [*drafts.KINDS, "dflash"])
+@pytest.mark.parametrize("kind", [*drafts.RECIPES, "dflash"])
 def test_levels_are_those_of_the_drafter_at_each_root(kind, monkeypatch):
   monkeypatch.setattr(passes, "_ROOTS", 3)  # one pass has less than all
   pair = checkpoints.pair(kind)
@@ -177,7 +177,7 @@ def test_levels_are_those_of_the_drafter_at_each_root(kind, monkeypatch):
         np.testing.assert_allclose(level.confidence[0, w], theirs, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", quick.shorter([*drafts.KINDS][::-1]))
+@pytest.mark.parametrize("kind", quick.shorter([*drafts.RECIPES][::-1]))
 def test_a_draft_that_knows_few_tokens_is_written_and_loaded(kind, tmp_path):
   target = checkpoints.ours(checkpoints.tiny())
   models.save(tmp_path / "target", target)
@@ -251,7 +251,7 @@ def test_the_loss_is_what_laws_say(known):
   laws = passes.unembedding(target.params)
   taken = laws if known is None else laws[known], made.borrowed
   loss = functools.partial(learning.loss, made.module, shape, 0, 1.0, *taken)
-  (found, _), slope = jax.jit(jax.value_and_grad(loss, has_aux=True))(
+  found, slope = jax.jit(jax.value_and_grad(loss))(
     made.trained, jax.random.key(0), rows
   )
   # No NaN behind a token that the draft does not know.

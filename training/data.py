@@ -28,8 +28,8 @@ def rows(
 
   Returns:
     Arrays [B, T]: `tokens`; `positions` in the token's document; `document`,
-    the document's number in the row, or -1 for padding; `weights`, the loss
-    weight of the next token; `answer`, 1 if the next token is an answer's.
+    the document's number in the row, or -1 for padding; and `weights`, the loss
+    weight of the next token.
   """
   seeds = [f"0/{stage}/{step}/{i}" for i in range(count)]
   several = [_row(corpus, random.Random(seed)) for seed in seeds]
@@ -48,13 +48,12 @@ def _row(corpus, rng):
     if len(ids) > room:
       misses += 1
       continue
-    documents.append((ids, np.where(answer, 1.0, PROMPT_WEIGHT), answer))
+    documents.append((ids, np.where(answer, 1.0, PROMPT_WEIGHT)))
     room -= len(ids)
   if room > 1 and len(source) > room:
     start = rng.randrange(len(source) - room)
     ids = np.concatenate([[tokens.BOS], source[start : start + room - 1]])
-    weights = np.full(room, SOURCE_WEIGHT)
-    documents.append((ids, weights, np.zeros(room, bool)))
+    documents.append((ids, np.full(room, SOURCE_WEIGHT)))
   return _pack(documents)
 
 
@@ -65,17 +64,15 @@ def _pack(documents):
     "positions": np.zeros(LENGTH, np.int32),
     "document": np.full(LENGTH, -1, np.int32),
     "weights": np.zeros(LENGTH, np.float32),
-    "answer": np.zeros(LENGTH, np.float32),
   }
   start = 0
-  for i, (ids, weights, answer) in enumerate(documents):
+  for i, (ids, weights) in enumerate(documents):
     end = start + len(ids)
     row["tokens"][start:end] = ids
     row["positions"][start:end] = np.arange(len(ids))
     row["document"][start:end] = i
     # Shifted by one to the token that predicts; the last predicts nothing.
     row["weights"][start : end - 1] = weights[1:]
-    row["answer"][start : end - 1] = answer[1:]
     start = end
   return row
 

@@ -119,7 +119,7 @@ class Step(NamedTuple):
   after: Prefix  # the same with this level's token
 
 
-def along(
+def teacher_forced_levels(
   module,
   params: dict,
   rows: Rows,

@@ -44,7 +44,7 @@ _DEEPEST = 5
 class Training:
   """How a draft is made; each field is a flag of the command."""
 
-  kind: str = option("eagle", f"One of {', '.join(drafts.KINDS)}.")
+  kind: str = option("eagle", f"One of {', '.join(drafts.RECIPES)}.")
   depth: int = option(
     4, "Depth of the chains in training; a DSpark draft cannot draft deeper."
   )
@@ -223,9 +223,8 @@ def _reporter(score, progress: Progress):
   """Returns a callback that checks the loss and reports the progress."""
   held_out = ""
 
-  def report(number: int, total: int, trained: dict, values: dict) -> None:
+  def report(number: int, total: int, trained: dict, loss: float) -> None:
     nonlocal held_out
-    loss = float(values["loss"])
     if not math.isfinite(loss):
       raise UserError(f"the loss is {loss} after step {number}: lower the rate")
     if number % SCORE == 0 and number < total:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import models
+from tv_jax.drafting import KINDS
 from tv_jax.io import checks
 from tv_jax.io.errors import UserError
 from tv_jax.models import (
@@ -26,10 +27,9 @@ from tv_jax.models import (
 from tv_jax.models.config import Block
 
 
-class DraftRecipe(NamedTuple):
+class Recipe(NamedTuple):
   """How a kind of draft is initialised."""
 
-  module: Callable[[Config], Any]
   # The target's layers that initialise it: 0 is the first, -1 the last.
   layers: tuple[int, ...]
   # Number of the target's layers whose outputs it reads, as published.
@@ -37,13 +37,11 @@ class DraftRecipe(NamedTuple):
   families: Collection[str] = ()  # supported targets; empty: all
 
 
-KINDS = {
-  "independent": DraftRecipe(decoder.Decoder, (0, -1)),
-  "eagle": DraftRecipe(
-    lambda config: eagle.Eagle(config, True), (-1,), 0, eagle.FORMAT.families
-  ),
-  "eagle3": DraftRecipe(eagle3.Eagle3, (-1,), 3, eagle3.LAYOUTS),
-  "dspark": DraftRecipe(dspark.DSpark, (-2, -1), 5),
+RECIPES = {
+  "independent": Recipe((0, -1)),
+  "eagle": Recipe((-1,), 0, eagle.FORMAT.families),
+  "eagle3": Recipe((-1,), 3, eagle3.LAYOUTS),
+  "dspark": Recipe((-2, -1), 5),
 }
 
 
@@ -64,12 +62,12 @@ def check(kind: str, target: Model, layers: Sequence[int]) -> None:
   """Raises ValueError for a draft that cannot be made.
 
   Args:
-    kind: One of `KINDS`.
+    kind: One of `RECIPES`.
     target: Its target.
     layers: The target's layers that initialise it.
   """
-  checks.one_of(KINDS)(kind, "kind")
-  if families := KINDS[kind].families:
+  checks.one_of(RECIPES)(kind, "kind")
+  if families := RECIPES[kind].families:
     what = f"{target.source}: the target of kind={kind!r}"
     borrowed.check_family(target.config, families, what)
   last = target.config.num_hidden_layers - 1
@@ -87,7 +85,7 @@ def read_by(kind: str, target: Config) -> tuple[int, ...]:
   highest is the input of the target's last layer, so that a draft initialised
   with that layer starts from the input that the layer expects.
   """
-  count, last = KINDS[kind].reads, target.num_hidden_layers - 2
+  count, last = RECIPES[kind].reads, target.num_hidden_layers - 2
   places = np.linspace(min(1, last), last, count).round()
   layers = sorted({int(x) for x in places})
   if kind == "eagle3" and len(layers) < 2:  # it reads at least two
@@ -107,7 +105,7 @@ def make(
   """Makes a draft that is initialised with layers of its target.
 
   Args:
-    kind: One of `KINDS`.
+    kind: One of `RECIPES`.
     target: Its target.
     key: Random key of the other parameters.
     layers: The target's layers that initialise it; empty: the kind's default.
@@ -117,7 +115,7 @@ def make(
   """
   theirs, count = target.params, target.config.num_hidden_layers
   if not layers:
-    layers = sorted({i % count for i in KINDS[kind].layers})
+    layers = sorted({i % count for i in RECIPES[kind].layers})
   config = dataclasses.replace(
     target.config,
     num_hidden_layers=len(layers),
@@ -174,7 +172,7 @@ def _head3(key, config: Config, layer: dict) -> dict:
   both = jnp.concatenate([jnp.zeros_like(kernel), kernel], axis=1)
   ones = {"scale": jnp.ones(config.hidden_size)}
   return {
-    "fc": _passing(key, config),
+    "fc": _identity_projection(key, config),
     "token_norm": ones,
     "feature_norm": jax.tree.map(jnp.array, ones),
     "layer": rest | {"qkv": rest["qkv"] | {"kernel": both}},
@@ -190,7 +188,7 @@ def _in_one_pass(key, config: Config, layers: list, embedding) -> dict:
   E, block = config.hidden_size, dspark.block_of(config)
   keys = jax.random.split(key, 2)
   trained: dict = {
-    "fc": _passing(keys[0], config),
+    "fc": _identity_projection(keys[0], config),
     "context_norm": {"scale": jnp.ones(E)},
   }
   for i, layer in enumerate(layers):
@@ -209,7 +207,7 @@ def _in_one_pass(key, config: Config, layers: list, embedding) -> dict:
   return trained
 
 
-def _passing(key, config: Config) -> dict:
+def _identity_projection(key, config: Config) -> dict:
   """Makes a projection to the highest layer's output plus a little noise."""
   E = config.hidden_size
   J = E * len(config.target_layers)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from tv_jax.certify.engine import passes
-from tv_jax.distill.chances import along, overlap
+from tv_jax.distill.chances import overlap, teacher_forced_levels
 from tv_jax.distill.data import Rows, Shape
 from tv_jax.models import products
 
@@ -28,11 +28,11 @@ def loss(
   trained,
   key,
   rows: Rows,
-) -> tuple[jax.Array, dict]:
-  """Returns the loss, and {} since `train` expects values to log.
+) -> jax.Array:
+  """Returns the loss of a batch.
 
-  The loss is the cross-entropy of q relative to p, which is KL(p, q) plus a
-  constant, averaged over roots and summed over levels.
+  It is the cross-entropy of q relative to p, which is KL(p, q) plus a constant,
+  averaged over roots and summed over levels.
 
   Args:
     module: The draft's module.
@@ -56,14 +56,16 @@ def loss(
   places = choose_roots(roots or shape.W, shape.W, rows, key)
   count = jnp.sum(places < rows.end[:, None], dtype=jnp.float32)
   total = jnp.zeros([])
-  for step in along(module, params, rows, places, shape.D, log_p, temperature):
+  for step in teacher_forced_levels(
+    module, params, rows, places, shape.D, log_p, temperature
+  ):
     value = -jnp.sum(jnp.exp(step.log_p) * step.log_q, axis=-1)
     if step.confidence is not None:
       accepted = overlap(step.log_p, step.log_q)
       value += _CONFIDENCE * confidence_loss(step.confidence, accepted)
     inside = step.place < rows.end[:, None]
     total += jnp.sum(jnp.where(inside, value, 0)) / count
-  return total, {}
+  return total
 
 
 def choose_roots(most: int, W: int, rows: Rows, key) -> jax.Array:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ import numpy as np
 
 from tv_jax import probs
 from tv_jax.certify.engine import passes
-from tv_jax.distill.chances import RULES, Known, along
+from tv_jax.distill.chances import RULES, Known, teacher_forced_levels
 from tv_jax.distill.data import Rows, Shape, usable
 from tv_jax.distill.text import Conversation
 from tv_jax.engine.config import COLDEST_DRAFT
@@ -125,10 +126,18 @@ def score(
     each = measure(
       draft.module, target.params, draft.params, part, temperatures, shape
     )
-    each = np.asarray(each, np.float64)
-    sizes = part.end - part.first
-    chances += [x[..., :size] for x, size in zip(each, sizes, strict=True)]
+    for row, roots in enumerate(part.end - part.first):
+      chances.append(
+        jax.tree.map(lambda x: np.float64(x[row, :, :roots]), each)  # noqa: B023
+      )
   return summary(chances)
+
+
+class Chances(NamedTuple):
+  """Acceptance probabilities of one rule, given the text."""
+
+  exact: jax.Array | np.ndarray  # at least d + 1 tokens of the text
+  averaged: jax.Array | np.ndarray  # the same, averaged over the last token
 
 
 @functools.partial(jax.jit, static_argnums=(0, 5))
@@ -139,12 +148,10 @@ def measure(
   rows: Rows,
   temperatures: jax.Array,
   shape: Shape,
-) -> jax.Array:
-  """Returns acceptance probabilities [B, 2, 2, D, W].
+) -> dict[str, Chances]:
+  """Returns the acceptance probabilities [B, D, W] of each rule.
 
-  The axes after B are the rule; the text's own token or the averaged last
-  token; the number of accepted tokens, at least d + 1; and the root. Values
-  after a conversation's last root are meaningless.
+  Values after a conversation's last root are meaningless.
 
   Args:
     module: The draft's module.
@@ -161,28 +168,26 @@ def measure(
     passes.logits(target, features) / temperatures[0], axis=-1
   )
   log_p = Known.of(params, module.config).columns(log_p)
-  chances = []
-  for step in along(
-    module, params, rows, roots, shape.D, log_p, temperatures[1]
-  ):
-    pairs = [  # [B, 2, W] of each rule
-      jnp.stack(
-        [
-          step.after.chance(rule),
-          step.before.next_chance(rule, step.log_p, step.log_q),
-        ],
-        axis=1,
+  levels = [
+    {
+      rule: Chances(
+        step.after.chance(rule),
+        step.before.next_chance(rule, step.log_p, step.log_q),
       )
       for rule in RULES
-    ]
-    chances.append(jnp.stack(pairs, axis=1))
-  return jnp.stack(chances, axis=3)
+    }
+    for step in teacher_forced_levels(
+      module, params, rows, roots, shape.D, log_p, temperatures[1]
+    )
+  ]
+  return jax.tree.map(lambda *level: jnp.stack(level, axis=1), *levels)
 
 
-def summary(chances: Sequence[np.ndarray]) -> Scores:
-  """Estimates lengths from the output of `measure` for each conversation."""
-  D = chances[0].shape[2]
-  if (longest := max(x.shape[-1] for x in chances)) < D:
+def summary(chances: Sequence[dict[str, Chances]]) -> Scores:
+  """Estimates lengths from the chances of each conversation."""
+  sizes = [x[RULES[0]].exact.shape for x in chances]  # depth and roots
+  D = sizes[0][0]
+  if (longest := max(roots for _, roots in sizes)) < D:
     raise UserError(
       f"depth={D}: give {longest} at most, the tokens of the longest answer"
     )
@@ -191,7 +196,7 @@ def summary(chances: Sequence[np.ndarray]) -> Scores:
   gains = []
   for depth in range(1, D + 1):
     parts = [
-      _length([x[i, :, :depth] for x in chances]) for i in range(len(RULES))
+      _length([[y[:depth] for y in x[rule]] for x in chances]) for rule in RULES
     ]
     for rule, (values, begun) in zip(RULES, parts, strict=True):
       lengths[rule].append(Estimate.of(values))
@@ -200,7 +205,7 @@ def summary(chances: Sequence[np.ndarray]) -> Scores:
     share = longer.mean() / base.mean()
     around = (longer - share * base) / base.mean()  # its mean is 0
     gains.append(Estimate.of(100 * (share - 1 + around)))
-  tokens = sum(x.shape[-1] for x in chances)
+  tokens = sum(roots for _, roots in sizes)
   return Scores(lengths=lengths, gain=gains, tokens=tokens, cycles=cycles)
 
 
@@ -221,7 +226,7 @@ def visits(chances: np.ndarray) -> np.ndarray:
   return begun[:roots]
 
 
-def _length(chances: list) -> tuple[np.ndarray, np.ndarray]:
+def _length(chances: list[list[np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
   """Returns values whose mean is the length, and each conversation's cycles.
 
   A conversation's value is the mean plus its first-order effect on the mean,
@@ -229,7 +234,7 @@ def _length(chances: list) -> tuple[np.ndarray, np.ndarray]:
   of the mean. The last roots lack deeper levels, since the text ends, so each
   level's mean is over the roots that have this level.
   """
-  D = chances[0].shape[1]
+  D = len(chances[0][0])
   weights, sums = np.zeros((2, len(chances), D))
   cycles = np.zeros(len(chances))
   for i, (exact, averaged) in enumerate(chances):

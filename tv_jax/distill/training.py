@@ -32,7 +32,7 @@ def _dimensions(path, leaf) -> MuonDimensionNumbers | None:
 def schedule(
   steps: int, decay: int, rate: float, warmup: int
 ) -> optax.Schedule:
-  """Returns a learning rate with linear warm-up and linear decay to 0.
+  """Returns a learning rate that rises to `rate`, and falls to 0 at the end.
 
   Args:
     steps: Total number of steps.
@@ -85,7 +85,7 @@ def train(
   frozen: tuple = (),
   *,
   save_every: int = 100,
-  after_step: Callable[[int, int, dict, dict], None],
+  after_step: Callable[[int, int, dict, float], None],
 ) -> dict:
   """Trains, or continues an interrupted run.
 
@@ -93,8 +93,7 @@ def train(
   was killed ends with the same weights as one that was not.
 
   Args:
-    loss: Function of (*frozen, params, key, rows) that returns (loss, values to
-      log by name).
+    loss: Function of (*frozen, params, key, rows).
     params: Initial parameters.
     key: Source of all random numbers of the steps.
     rows: Function of a step's number, from 0, that returns its data.
@@ -104,7 +103,7 @@ def train(
     frozen: Parameters that are not trained.
     save_every: Steps between checkpoints.
     after_step: Called after each step with its number, the total, the
-      parameters, and the values to log.
+      parameters, and the loss.
 
   Returns:
     The trained parameters.
@@ -122,21 +121,19 @@ def train(
   @functools.partial(jax.jit, donate_argnums=0)
   def step(state, frozen, key, rows):
     params, optimizer_state = state
-    gradient = jax.value_and_grad(
-      functools.partial(loss, *frozen), has_aux=True
-    )
-    (value, values), gradients = gradient(params, key, rows)
+    gradient = jax.value_and_grad(functools.partial(loss, *frozen))
+    value, gradients = gradient(params, key, rows)
     with _lenient():
       updates, optimizer_state = transform.update(
         gradients, optimizer_state, params
       )
       params = optax.apply_updates(params, updates)
-    return (params, optimizer_state), {"loss": value, **values}
+    return (params, optimizer_state), value
 
   for number in range(done + 1, steps + 1):
     step_key = jax.random.fold_in(key, number - 1)
-    state, values = step(state, frozen, step_key, rows(number - 1))
-    after_step(number, steps, state[0], values)
+    state, value = step(state, frozen, step_key, rows(number - 1))
+    after_step(number, steps, state[0], float(value))
     if number % save_every == 0 or number == steps:
       with disk.atomic_open(path) as file:
         np.savez(file, *map(np.asarray, jax.tree.leaves(state)), done=number)

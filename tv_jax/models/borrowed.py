@@ -110,18 +110,18 @@ def known_tokens(
 
 
 def params(
-  target: Model, tokens: np.ndarray | None, without: Collection[str] = ()
+  target: Model, tokens: np.ndarray | None, exclude: Collection[str] = ()
 ) -> dict:
   """Returns the parameters that a draft takes from its target.
 
   Args:
     target: The target.
     tokens: The tokens that the draft knows, as `known_tokens` returns them.
-    without: Names among `OF_TARGET` that the draft stores itself.
+    exclude: Names among `OF_TARGET` that the draft stores itself.
   """
   theirs = target.params
   taken = {
-    x: y for x, y in theirs.items() if x in OF_TARGET and x not in without
+    x: y for x, y in theirs.items() if x in OF_TARGET and x not in exclude
   }
   if tokens is None:
     return taken
@@ -129,7 +129,7 @@ def params(
   place = np.full(V, U, np.int32)
   place[tokens] = np.arange(U)
   everywhere = sharding.placement((), target.mesh)  # small, so not split
-  if "unembedding" not in without:
+  if "unembedding" not in exclude:
     matrix = theirs.get("unembedding", theirs["embedding"])
     matrix = products.take(matrix, tokens)
     taken["unembedding"] = jax.device_put(matrix, everywhere)

@@ -121,7 +121,7 @@ def unembed(module: nn.Module, table, features: jax.Array) -> jax.Array:
     table = matrix(module, "unembedding", (None, None), shape, dtype)
     place = module.param("place", no_places, config.vocab_size, unbox=True)
     known = products.logits(features, table, module.mesh)
-    return spread(known, place, -jnp.inf)
+    return scatter_logits(known, place, -jnp.inf)
   if not config.tie_word_embeddings:
     axes, shape = ("vocab", None), table.shape
     table = matrix(module, "unembedding", axes, shape, dtype)
@@ -135,11 +135,19 @@ def no_places(key, size: int) -> nn.LogicallyPartitioned:
   return nn.LogicallyPartitioned(jnp.zeros(size, jnp.int32), (None,))
 
 
-def spread(known: jax.Array, place: jax.Array, rest: float) -> jax.Array:
-  """Spreads values [.., U] of known tokens to [.., V]; others get `rest`."""
-  others = jnp.full((*known.shape[:-1], 1), rest)
-  whole = jnp.concatenate([known, others], axis=-1)
-  return jnp.take(whole, place, axis=-1, mode="clip")
+def scatter_logits(
+  logits: jax.Array, index: jax.Array, fill: float
+) -> jax.Array:
+  """Returns logits [.., V] of all tokens, given those [.., U] of known tokens.
+
+  Args:
+    logits: The logits.
+    index: [V] each token's index among the known tokens; U: not known.
+    fill: The logit of the other tokens.
+  """
+  others = jnp.full((*logits.shape[:-1], 1), fill)
+  whole = jnp.concatenate([logits, others], axis=-1)
+  return jnp.take(whole, index, axis=-1, mode="clip")
 
 
 def example(config: Config, features: int = 0, places: int = 1) -> tuple:

@@ -101,7 +101,7 @@ class DSpark(nn.Module):
     bias, confidence = self.markov(tokens, outputs)
     if self.config.draft_vocab_size and block_of(self.config).rank:
       place = self.get_variable("params", "place")
-      bias = decoder.spread(bias, place, 0.0)
+      bias = decoder.scatter_logits(bias, place, 0.0)
     return bias, confidence
 
   @property

@@ -45,7 +45,7 @@ class Eagle(nn.Module):
   """
 
   config: Config
-  bias: bool
+  bias: bool = True
   mesh: Mesh | None = None
   of_target = decoder.OF_TARGET
   layout = layout.EAGLE

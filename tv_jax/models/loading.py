@@ -30,7 +30,7 @@ from tv_jax.models import config as configs
 from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Config
 from tv_jax.models.layout import Path, StoredTensor, Weight
-from tv_jax.models.model import Model, stored
+from tv_jax.models.model import Model, owned_specs
 from tv_jax.models.quantised import Part, Quantised
 
 # Dtypes that can be loaded, by safetensors' names. Weights of other dtypes are
@@ -164,7 +164,7 @@ def stored_weights(module: Any) -> dict[Path, Weight]:
   """Returns the parameters that a module's checkpoint holds."""
   return {
     path: Weight.of(module.layout, path, box, module.config)
-    for path, box in stored(module).items()
+    for path, box in owned_specs(module).items()
   }
 
 

@@ -41,7 +41,7 @@ class Model:
   @property
   def size(self) -> int:
     """Returns the number of parameters that its checkpoint holds."""
-    return sum(box.value.size for box in stored(self.module).values())
+    return sum(box.value.size for box in owned_specs(self.module).values())
 
   @property
   def mesh(self) -> Mesh | None:
@@ -97,7 +97,7 @@ def shapes(module: Any) -> dict[Path, Any]:
   return dict(flatten_dict(jax.eval_shape(make)))
 
 
-def stored(module: Any) -> dict[Path, Any]:
+def owned_specs(module: Any) -> dict[Path, Any]:
   """Returns `shapes` without the parameters that are the target's."""
   boxes = shapes(module).items()
   return {path: box for path, box in boxes if path[0] not in module.of_target}

@@ -96,7 +96,7 @@ def _anew(case, text, tokens, *, alone):
   q = _levels(draft.module, tree.max_depth, draft.params, texts, read, roots)
   q = q[depth[inner], np.arange(len(inner))]
   if draft.config.draft_vocab_size:
-    q = decoder.spread(q, draft.params["place"], -jnp.inf)
+    q = decoder.scatter_logits(q, draft.params["place"], -jnp.inf)
   config = case.config
   return tuple(
     np.asarray(probs.law(x, temperature=config.temperature, top_p=config.top_p))
