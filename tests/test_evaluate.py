@@ -1,5 +1,6 @@
 """Runs with the bundled models: answers, stored records, and speed."""
 
+import dataclasses
 import json
 import shutil
 
@@ -12,6 +13,7 @@ from tv_jax import runs
 from tv_jax.models import templates
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs import report, store
+from tv_jax.runs import timing as timing_lib
 
 
 def config(**fields):
@@ -83,6 +85,27 @@ def test_a_torn_run_is_continued_to_the_same_bytes(finished, tmp_path):
   runs.run(config(), folder)
   assert (folder / "items.jsonl").read_bytes() == whole
   assert store.read(folder).done
+
+
+def test_a_finished_runs_grid_may_grow(finished, bundled, tmp_path):
+  """What is there stays, and what is new is what a new run has."""
+  folder = tmp_path / "run"
+  shutil.copytree(finished, folder)
+  before = (folder / "items.jsonl").read_bytes()
+  grown = config(
+    seeds=(0, 1), trees="chain:2 kary:2x2", tasks="qa mt_bench rag"
+  )
+  with pytest.raises(ValueError, match="tasks: "):
+    runs.run(grown, folder)
+  grown = config(seeds=(0, 1), trees="chain:2 kary:2x2")
+  for place in (folder, tmp_path / "new"):
+    runs.run(grown, place, load=lambda settings: bundled)
+  lines = (folder / "items.jsonl").read_bytes()
+  assert lines.startswith(before)
+  fresh = (tmp_path / "new" / "items.jsonl").read_bytes()
+  assert sorted(lines.splitlines()) == sorted(fresh.splitlines())
+  assert len(lines.splitlines()) == 2 * 5 * 8
+  assert (folder / "DONE").exists()
 
 
 @pytest.mark.long
@@ -224,6 +247,11 @@ def test_speed_is_measured_apart_and_once(tmp_path):
     assert min(method["seconds"]) > 0
     assert all(1 <= tokens <= 12 for tokens in method["tokens"])
   assert timing["methods"][0]["cycles"] == timing["methods"][0]["tokens"]
+  # A tree of a grown grid is timed with all others.
+  wanted = runs.grid(runs.from_config(timed))
+  assert timing_lib.covers(timing, wanted)
+  other = dataclasses.replace(wanted[1], tree="chain:2")
+  assert not timing_lib.covers(timing, [*wanted, other])
   (tmp_path / "DONE").unlink()
   runs.run(timed, tmp_path)
   assert (tmp_path / "timing.json").read_bytes() == kept

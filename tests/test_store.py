@@ -19,6 +19,8 @@ from tv_jax.io.disk import StoreError
 from tv_jax.runs import store as store_lib
 from tv_jax.runs.records import Answer
 
+BEGUN = {"questions": "1", "target/config.json": "2", "target/weights": "3"}
+
 
 def test_a_run_is_written_and_read(folder):
   with enter(folder) as store:
@@ -120,13 +122,46 @@ def test_another_config_is_refused_by_every_difference(folder):
   with enter(folder, old) as store:  # nothing was made of the other
     store.append(item(0))
   message = re.escape(
-    "a.b.c: 1 there, true now; a.b.gone: null there, nothing now; seeds: [0]"
-    " there, [0, 1] now: give the config"
+    "a.b.c: 1 there, true now; a.b.gone: null there, nothing now: give the"
+    " config"
   )
   with pytest.raises(ValueError, match=message):
     enter(folder, new)
   # Nothing is held after a refusal; tuples are lists.
   enter(folder, {**old, "seeds": (0,)}).close()
+
+
+def test_a_grid_may_grow_and_nothing_else(folder):
+  old = {"seeds": [0, 2], "trees": ["eagle"], "plain": False, "top_k": 0}
+  grown = {"seeds": [0, 1, 2], "trees": ["chain:2", "eagle"], "plain": True}
+  with enter(folder, old) as store:
+    store.append(item(0))
+    store.finish()
+  enter(folder, old | grown).close()
+  assert store_lib.read(folder).config == old | grown
+  assert not store_lib.read(folder).done
+  for change, message in (
+    ({"seeds": [0, 1]}, r"seeds: \[0, 1, 2\] there, \[0, 1\] now"),
+    ({"seeds": [2, 1, 0]}, r"seeds: .*, \[2, 1, 0\] now"),
+    ({"plain": False}, "plain: true there, false now"),
+    ({"seeds": [0, 1, 2, 3], "top_k": 5}, "config: top_k: 0 there, 5 now:"),
+  ):
+    with pytest.raises(ValueError, match=message):
+      enter(folder, old | grown | change)
+  assert store_lib.read(folder).config == old | grown
+
+
+def test_a_grown_grids_sources_are_new(tmp_path):
+  before = BEGUN | {"trees/eagle": "1", "rules/a:b": "2"}
+  keep(tmp_path, before)
+  with enter(tmp_path) as store:
+    store.append(item(1))
+  grown = before | {"trees/chain:2": "3", "rules/a:c": "4"}
+  keep(tmp_path, grown)
+  assert json.loads((tmp_path / "sources.json").read_text()) == grown
+  for name in ("trees/eagle", "trees/chain:2", "rules/a:b"):
+    with pytest.raises(ValueError, match=f"began: {name}:"):
+      keep(tmp_path, grown | {name: "x"})
 
 
 def test_environments_are_listed(folder):
@@ -139,9 +174,6 @@ def test_environments_are_listed(folder):
     store.finish()
   enter(folder, environment={**newer, "jax": "0.12.0"}).close()
   assert store_lib.read(folder).environments == [ENVIRONMENT, newer]
-
-
-BEGUN = {"questions": "1", "target/config.json": "2", "target/weights": "3"}
 
 
 def keep(folder, sources):

@@ -118,7 +118,7 @@ def run(
         )
         line = _summary(unit, method)
         progress(f"{i}/{len(methods)} {line} ({seconds:.0f} s)")
-    if settings.timing.per_task and not results.timed:
+    if settings.timing.per_task and not timing.covers(results.timing, methods):
       results.save_timing(timing.measure(pair, settings, questions, progress))
     results.finish()
 

@@ -26,7 +26,7 @@ from typing import Any
 from tv_jax.io import disk
 from tv_jax.io.disk import StoreError
 from tv_jax.io.errors import UserError
-from tv_jax.runs.records import Answer, Key
+from tv_jax.runs.records import AXES, Answer, Key
 
 CONFIG = "config.json"
 ENVIRONMENTS = "env.json"
@@ -35,6 +35,7 @@ ITEMS = "items.jsonl"
 TIMING = "timing.json"
 COUNT = "COUNT"
 DONE = "DONE"
+_GRID = {"trees", "rules", "proposals"}  # groups of sources
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,7 +96,7 @@ class Store:
     folder: The folder.
     answers: All answers in the order of their lines.
     done: Whether the folder is marked as done.
-    timed: Whether speed is measured.
+    timing: The content of timing.json; None until speed is measured.
   """
 
   def __init__(
@@ -132,7 +133,7 @@ class Store:
         os.fsync(file.fileno())
       disk.sync_folder(folder)
       self._resources = resources.pop_all()
-    self.timed = (folder / TIMING).exists()
+    self.timing = load(folder / TIMING)
 
   def __enter__(self) -> Store:
     """Returns the store itself."""
@@ -193,7 +194,7 @@ class Store:
   def save_timing(self, timing: dict) -> None:
     """Writes timing.json."""
     disk.write_json(self.folder / TIMING, timing)
-    self.timed = True
+    self.timing = timing
 
   def expect(self, count: int) -> None:
     """Writes the expected number of items, which `launch` shows."""
@@ -209,7 +210,7 @@ def _keep_config(config: dict, folder: pathlib.Path, items) -> None:
   """Writes the config, or refuses one that is not the folder's.
 
   Without items any config is accepted: a user can correct a config that fails
-  at the first item.
+  at the first item. With items the grid may grow.
   """
   path, config = folder / CONFIG, disk.round_trip(config)
   before = load(path)
@@ -217,13 +218,27 @@ def _keep_config(config: dict, folder: pathlib.Path, items) -> None:
     raise UserError(f"{folder} holds {ITEMS}, but no {CONFIG}")
   if before and not before.keys() & config:  # perhaps a model's
     raise UserError(f"{path} is not a run's config: give another --workdir")
-  if items and (changes := differences(before or {}, config)):
+  if items and (changes := differences(before or {}, _shrunk(config, before))):
     raise UserError(
       f"{folder} was made with another config: {'; '.join(changes)}: give the"
-      " config that is there, or another --workdir"
+      " config that is there, or another --workdir; the lists of the grid may"
+      " get more values"
     )
   if before != config:
+    (folder / DONE).unlink(missing_ok=True)
     disk.write_json(path, config)
+
+
+def _shrunk(config: dict, before: dict | None) -> dict:
+  """Returns a config without the values that its grid has gained."""
+  before, result = before or {}, dict(config)
+  for name in (f"{axis}s" for axis in AXES):
+    known = before.get(name, [])
+    if [value for value in config.get(name, []) if value in known] == known:
+      result |= {name: known} if name in before else {}
+  if before.get("plain") is False and config.get("plain"):
+    result["plain"] = False
+  return result
 
 
 def _note_environment(environment: dict, folder: pathlib.Path) -> None:
@@ -260,16 +275,18 @@ def changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
   """Returns the names whose hashes differ.
 
   The part of a name before a slash is its group. A group that only one side has
-  is ignored, since a finished run's models may have been removed.
+  is ignored, since a finished run's models may have been removed. The grid may
+  have new trees, rules and proposals.
   """
 
   def groups(names):
     return {name.partition("/")[0] for name in names}
 
   both = groups(before) & groups(now)
+  grown = {name for name in now if groups([name]) <= _GRID} - {*before}
   return [
     name
-    for name in sorted({*before, *now})
+    for name in sorted({*before, *now} - grown)
     if groups([name]) <= both and before.get(name) != now.get(name)
   ]
 

@@ -7,7 +7,7 @@ all of them alike.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import jax
 
@@ -17,6 +17,7 @@ from tv_jax.io.progress import Progress
 from tv_jax.runs import asking, environment
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs.questions import Question
+from tv_jax.runs.records import AXES, Method
 from tv_jax.runs.settings import Run, decoding, grid
 
 
@@ -57,7 +58,7 @@ def measure(
     "environment": environment.describe(),
     "methods": [
       {
-        **{k: v for k, v in vars(method).items() if k != "seed"},
+        **_without_seed(method),
         "questions": [question.question_id for question in several],
         "tasks": [question.task for question in several],
         "seconds": [answer.seconds for answer in timed[method]],
@@ -70,3 +71,16 @@ def measure(
       for method in methods
     ],
   }
+
+
+def covers(timing: dict | None, methods: Iterable[Method]) -> bool:
+  """Returns whether all methods were timed; the grid may have grown since."""
+  timed = (timing or {"methods": []})["methods"]
+  known = [{name: x[name] for name in AXES if name in x} for x in timed]
+  wanted = map(_without_seed, methods)
+  return timing is not None and all(method in known for method in wanted)
+
+
+def _without_seed(method: Method) -> dict:
+  """Returns a method's other axes: the first seed is timed for all."""
+  return {name: x for name, x in vars(method).items() if name != "seed"}
