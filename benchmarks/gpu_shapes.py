@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from flax.traverse_util import unflatten_dict
 
-from tv_jax.engine.config import DecodeConfig, decode_config
+from tv_jax.engine.config import DecodeConfig, Options, decode_config
 from tv_jax.engine.cycle import CHUNK
 from tv_jax.engine.decode import NEW, cache_slots, padded
 from tv_jax.engine.pair import Pair
@@ -179,7 +179,7 @@ def decoding(
   pair = Pair(target=target, draft=draft)
   rule = verifier if draft else None
   options = {"tree": tree, "verifier": rule, "panel": None} | options
-  return decode_config(pair, **options)
+  return decode_config(pair, Options(**options))
 
 
 def arguments(
@@ -194,12 +194,12 @@ def arguments(
   Prompts have at most `longest` tokens.
   """
   new = padded(config.max_new_tokens, NEW)
-  slots = cache_slots(config, padded(longest, CHUNK) + 1, new)
+  slots = cache_slots(config.static, padded(longest, CHUNK) + 1, new)
   layers = len(draft.config.target_layers) if draft else 0
   features = target.config.hidden_size * max(layers, 1), target.config.dtype
 
   def make():
-    state = empty_state(config.static(), rows=rows, new=new, features=features)
+    state = empty_state(config.static, rows=rows, new=new, features=features)
     empty = Caches(
       caches.empty(target.config, rows, slots),
       draft and caches.empty(draft.config, rows, slots),

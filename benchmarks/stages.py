@@ -24,7 +24,7 @@ import tv_jax
 from benchmarks import common
 from benchmarks.passes import seconds
 from tv_jax.engine import cycle
-from tv_jax.engine.config import decode_config
+from tv_jax.engine.config import Options, decode_config
 from tv_jax.engine.decode import Batch, Prompt
 from tv_jax.engine.pair import Pair
 from tv_jax.io.reading import path_of
@@ -41,11 +41,13 @@ class Staged:
     rule = "traversal" if tree else None
     config = decode_config(
       pair,
-      tree=tree or "chain:1",
-      verifier=rule,
-      panel=None,
-      max_new_tokens=NEW,
-      ends=(),
+      Options(
+        tree=tree or "chain:1",
+        verifier=rule,
+        panel=None,
+        max_new_tokens=NEW,
+        ends=(),
+      ),
     )
     tokens = np.random.default_rng(0).integers(
       pair.target.config.vocab_size, size=PROMPT
@@ -53,10 +55,10 @@ class Staged:
     self.prompt = Prompt(tokens.tolist(), 0, NEW)
     self.batch = Batch(pair, config, 1, PROMPT)
     self.whole = jax.jit(
-      lambda params, state: cycle.cycle(self.batch.config, params, state)[0]
+      lambda params, state: cycle.cycle(self.batch.static, params, state)[0]
     )
     self.draft, self.score, self.verify, self.commit = (
-      jax.jit(functools.partial(stage, self.batch.config))
+      jax.jit(functools.partial(stage, self.batch.static))
       for stage in (cycle.draft, cycle.score, cycle.verify, cycle.commit)
     )
 

@@ -65,7 +65,7 @@ class Case:
     )
     self.caches = arguments[-1].caches
     self.program = gpu_program.compile_for(
-      functools.partial(advance, self.config.static()),
+      functools.partial(advance, self.config.static),
       *arguments,
       donate_argnums=2,
       options=options,
@@ -81,7 +81,7 @@ class Case:
     assert [line for line in moved if f",{V}]" not in line] == []
     held = gpu_shapes.bytes_of(self.caches)
     assert self.program.memory.alias_size_in_bytes >= held - 8 * self.batch
-    logits = 4 * V * self.batch * (self.config.nodes + 8)
+    logits = 4 * V * self.batch * (self.config.static.nodes + 8)
     assert self.program.memory.temp_size_in_bytes < 300e6 + logits
     assert self.program.host_loops == ()
     # No branch, and no loop except the loop over cycles: the level-parallel
@@ -138,7 +138,7 @@ def test_of_few_layers(name):
 
 def test_a_tree_of_768_nodes():
   case = Case(draft="independent", tree="branching:3,5,5,3,2")
-  assert case.config.nodes == 1 + 768
+  assert case.config.static.nodes == 1 + 768
   # All laws, the target's and the draft's, are 0.6 GB.
   assert case.program.memory.temp_size_in_bytes < 2.5e9
   held = gpu_shapes.bytes_of(case.caches)

@@ -196,10 +196,9 @@ def test_a_draft_that_knows_few_tokens_is_written_and_loaded(kind, tmp_path):
     pair,
     [[1, 2, 3], [7]],
     tmp_path / "run.npz",
-    tree="kary:2x3",
-    panel=["token_level"],
-    max_new_tokens=24,
-    ends=[],
+    tv_jax.Options(
+      tree="kary:2x3", panel=["token_level"], max_new_tokens=24, ends=[]
+    ),
   )
   drafted = tv_jax.replay.load(tmp_path / "run.npz").tokens[:, 1:]
   assert {*drafted[drafted >= 0]} <= {*known}

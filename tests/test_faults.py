@@ -15,7 +15,7 @@ from tests.checkpoints import pair as sound_pair
 from tv_jax import drafting, probs, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.engine import cycle
-from tv_jax.engine.config import decode_config
+from tv_jax.engine.config import Options, decode_config
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.verifiers import Decision, Draft, Verifier
 
@@ -110,9 +110,11 @@ def test_a_nan_counts_only_after_drawn_nodes():
   shape, tokens, _, p = draft()
   config = decode_config(
     sound_pair(),
-    tree=shape,
-    proposal="top_k",
-    verifier=Verifier(name="root", decision=root),
+    Options(
+      tree=shape,
+      proposal="top_k",
+      verifier=Verifier(name="root", decision=root),
+    ),
   )
   tokens = jnp.stack([tokens.at[2].set(2)] * 3 + [tokens.at[1].set(INVALID)])
   laws = np.full((4, 2, 5), 0.2, np.float32)
@@ -127,7 +129,7 @@ def test_a_nan_counts_only_after_drawn_nodes():
   def faults(tokens, laws, p):
     none = jnp.zeros(len(tokens), bool)
     drafted = drafting.Drafted(tokens, laws, None, None, none)
-    return cycle.verify(config, params, state, drafted, p).fault
+    return cycle.verify(config.static, params, state, drafted, p).fault
 
   found = faults(tokens, laws, jnp.stack([jnp.asarray(p)] * 4))
   assert found.tolist() == [False, True, True, False]

@@ -15,6 +15,7 @@ from tv_jax.engine import cycle, programs
 from tv_jax.engine.config import (
   COLDEST_DRAFT,
   DecodeConfig,
+  Options,
   decode_config,
 )
 from tv_jax.engine.decode import Batch, Prompt
@@ -222,8 +223,7 @@ class TestRefusals:
 
 def test_the_options_stand_in_the_signatures():
   """With the same types and defaults in all functions."""
-  options = dict(inspect.signature(decode_config).parameters)
-  options.pop("pair")
+  options = inspect.signature(Options).parameters
   ours = inspect.signature(tv_jax.generate).parameters
   assert {name: ours[name] for name in options} == options
   theirs = inspect.signature(tv_jax.stream).parameters
@@ -241,7 +241,7 @@ def test_the_options_stand_in_the_signatures():
 def test_a_config_prints_as_its_docstring_says():
   chain = {"tree": "chain:5", "verifier": "block"}
   for options in (chain, {"verifier": None, "top_p": 0.9}):
-    line = str(decode_config(pair(), **options))
+    line = str(decode_config(pair(), Options(**options)))
     assert f'"{line}"' in " ".join(DecodeConfig.__str__.__doc__.split())
 
 
@@ -291,11 +291,12 @@ def test_a_program_is_compiled_once():
 def test_each_of_several_rules_has_the_same_program():
   first, second = (
     decode_config(
-      pair(), tree="chain:2", verifier=rule, among=["traversal", "block"]
+      pair(),
+      Options(tree="chain:2", verifier=rule, among=["traversal", "block"]),
     )
     for rule in ("traversal", "block")
   )
-  assert first.static() == second.static()
+  assert first.static == second.static
   assert first.name == "traversal" != second.name
 
 
@@ -328,4 +329,4 @@ def test_prompts_may_be_messages_and_a_single_one(bundled, asked, count):
   ids=str,
 )
 def test_the_default_temperature_of_a_draft(options, drawn):
-  assert decode_config(pair(), **options).draft_temperature == drawn
+  assert decode_config(pair(), Options(**options)).draft_temperature == drawn

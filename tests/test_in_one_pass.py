@@ -12,7 +12,7 @@ from tests import bad, quick, test_generation
 from tests.checkpoints import pair
 from tests.test_generation import PROMPTS, greedy
 from tv_jax import tree
-from tv_jax.engine.config import decode_config
+from tv_jax.engine.config import Options, decode_config
 
 
 def generate(kind, prompts=PROMPTS, **options):
@@ -74,7 +74,7 @@ def test_a_stop_that_cannot_be_is_refused(kind, stop, words):
 
 def test_the_cache_keeps_only_tokens_that_the_target_processed():
   """After a prompt and after a cycle: rows of all tokens but the root."""
-  config = decode_config(pair("dspark"), tree="chain:3", ends=())
+  config = decode_config(pair("dspark"), Options(tree="chain:3", ends=()))
   batch = test_generation.batch_of(pair("dspark"), config)
   lengths = np.array(batch.state.length)
   np.testing.assert_array_equal(

@@ -15,7 +15,7 @@ from tests import checkpoints
 from tests.stores import ROOT
 from tv_jax import engine
 from tv_jax.engine import programs
-from tv_jax.engine.config import decode_config
+from tv_jax.engine.config import Options, decode_config
 
 ASK = """
 import json, sys, jax, tv_jax
@@ -94,11 +94,11 @@ def test_what_is_compiled_is_told_and_a_large_tree_is_warned_of(caplog):
   pair = checkpoints.pair()
   caplog.set_level("INFO", logger="tv_jax")
   for tree, level in (("chain:3", "INFO"), ("chain:14", "WARNING")):
-    config = decode_config(pair, tree=tree)
-    programs._announce("advance", config)
+    config = decode_config(pair, Options(tree=tree))
+    programs._announce("advance", config.static)
     told = caplog.records[-1]
     assert told.levelname == level
-    wanted = f"compiling advance for traversal on {config.tree!r}"
+    wanted = f"compiling advance for traversal on {config.static.tree!r}"
     assert told.getMessage().startswith(wanted)
     assert ("minutes" in told.getMessage()) == (level == "WARNING")
 

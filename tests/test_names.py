@@ -9,7 +9,7 @@ import pytest
 
 from tests.test_stops import bundled
 from tv_jax import proposals, tree, verifiers
-from tv_jax.engine.config import decode_config
+from tv_jax.engine.config import Options, decode_config
 from tv_jax.io import names
 from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import UP, VERIFIERS, Verifier
@@ -151,7 +151,7 @@ def test_nothing_of_ones_own_has_a_built_ins_name(folder):
 def test_two_rules_of_one_name_are_refused():
   rules = [dataclasses.replace(rule, name="x") for rule in VERIFIERS.values()]
   with pytest.raises(ValueError, match="two verifiers are called 'x'"):
-    decode_config(bundled(), panel=rules[:2])
+    decode_config(bundled(), Options(panel=rules[:2]))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from tests.checkpoints import pair
 from tests.test_evaluate import expected_length
-from tv_jax.engine.config import decode_config
+from tv_jax.engine.config import Options, decode_config
 from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.replay import Recording
 from tv_jax.runs import asking
@@ -68,7 +68,7 @@ def trace(tree, question):
     "max_new_tokens": 24,
     "ends": (),
   }
-  config = decode_config(pair("self"), **options)
+  config = decode_config(pair("self"), Options(**options))
   recording = Recording(config, lambda item, cycle: cycle < 3)
   batch = Batch(pair("self"), config, 1, 2)
   asked = [Prompt([5, 9], question, 24)]
@@ -77,7 +77,7 @@ def trace(tree, question):
   def word(token):
     return WORDS[token % len(WORDS)]
 
-  kept = asking.explorer_trees(recording.cycles(), config, own, word)
+  kept = asking.explorer_trees(recording.cycles({}), config, own, word)
   return {
     "task": "qa",
     "question": question,

@@ -11,7 +11,7 @@ from tests.checkpoints import pair
 from tests.test_generation import PROMPTS
 from tv_jax import replay
 from tv_jax.engine import programs
-from tv_jax.engine.config import decode_config
+from tv_jax.engine.config import Options, decode_config
 from tv_jax.engine.decode import Batch, Prompt, decode, time_in_turn
 from tv_jax.engine.state import continuation
 from tv_jax.proposals import INVALID
@@ -26,7 +26,7 @@ ASKED = [*map(Prompt, TOKENS, ITEMS, LIMITS)]
 
 def config(kind="independent", **options):
   options = {"tree": "kary:2x2", "panel": ("token_level",), **options}
-  return decode_config(pair(kind), max_new_tokens=24, **options)
+  return decode_config(pair(kind), Options(max_new_tokens=24, **options))
 
 
 def one_by_one(kind, how, prompts=ASKED, size=2):
@@ -76,7 +76,9 @@ def test_a_row_does_not_wait_for_another():
 
   Fixed batches of two would need 24, 6 and 6 cycles.
   """
-  how = decode_config(pair(), verifier=None, max_new_tokens=24, ends=())
+  how = decode_config(
+    pair(), Options(verifier=None, max_new_tokens=24, ends=())
+  )
   limits, calls = [24, 6, 6, 6, 6], []
   asked = [Prompt([i], i, limit) for i, limit in enumerate(limits)]
   batch = Batch(pair(), how, 2, 1)
@@ -102,7 +104,7 @@ def test_each_config_is_compiled_once_though_all_are_timed_in_turn(monkeypatch):
   monkeypatch.setattr(programs, "_compile", small)
   configs = {
     temperature: decode_config(
-      pair(), verifier=None, temperature=temperature, max_new_tokens=6
+      pair(), Options(verifier=None, temperature=temperature, max_new_tokens=6)
     )
     for temperature in (0, 1)
   }
@@ -131,7 +133,7 @@ def test_an_interrupt_leaves_the_recorded_cycles(tmp_path, monkeypatch):
   monkeypatch.setattr(recording.Recording, "keep", interrupted)
   options = {"tree": "branching:2,1", "max_new_tokens": 12, "batch_size": 2}
   with pytest.raises(KeyboardInterrupt):
-    tv_jax.record(pair(), PROMPTS, path, ends=(), **options)
+    tv_jax.record(pair(), PROMPTS, path, Options(ends=(), **options))
   cycles = replay.load(path)
   assert len(cycles) == 8  # of two rows
   assert not cycles.meta["complete"]
@@ -139,7 +141,7 @@ def test_an_interrupt_leaves_the_recorded_cycles(tmp_path, monkeypatch):
 
 
 def test_cycles_with_a_nan_are_left_out():
-  cycles = recording.Recording(decode_config(pair(), tree="chain:1"))
+  cycles = recording.Recording(decode_config(pair(), Options(tree="chain:1")))
   laws = np.full((4, 1, 4), 0.25, np.float32)
   broken = laws.copy()
   broken[1, 0, 2] = np.nan
@@ -160,7 +162,7 @@ def test_cycles_with_a_nan_are_left_out():
 def test_runs_that_cannot_be_recorded_are_refused(tmp_path):
   path = tmp_path / "run.npz"
   with pytest.raises(ValueError, match=r"^plain, .*: give a rule"):
-    tv_jax.record(pair(), PROMPTS, path, verifier=None)
+    tv_jax.record(pair(), PROMPTS, path, Options(verifier=None))
   with pytest.raises(ValueError, match="there is no folder"):
     tv_jax.record(pair(), PROMPTS, tmp_path / "none" / "run.npz")
   assert not path.exists()

@@ -1,5 +1,6 @@
 """The best tree of a pair: the value of its nodes, and the choice."""
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -13,7 +14,7 @@ from tests import checkpoints, commands, quick
 from tv_jax import tree as tree_lib
 from tv_jax.certify import drafts, outcome
 from tv_jax.certify import worlds as worlds_lib
-from tv_jax.engine import Pair
+from tv_jax.engine import Options, Pair
 from tv_jax.proposals import PROPOSALS
 from tv_jax.tree import ROOT as TOP
 from tv_jax.tune import choosing, tune, tuning
@@ -178,9 +179,16 @@ OPTIONS = {
 }
 
 
+def tune_tiny(pair, prompts=PROMPTS, **changes):
+  given = OPTIONS | changes
+  names = {field.name for field in dataclasses.fields(Options)} & {*given}
+  options = Options(**{name: given.pop(name) for name in names})
+  return tune(pair, prompts, options, **given)
+
+
 @pytest.fixture(scope="module")
 def tuned(pair):
-  return tune(pair, PROMPTS, **OPTIONS)
+  return tune_tiny(pair)
 
 
 def test_a_pair_is_tuned(tuned):
@@ -201,7 +209,7 @@ def test_a_pair_is_tuned(tuned):
 def test_plain_decoding_takes_no_options_of_a_draft(monkeypatch):
   monkeypatch.setattr(tuning, "_LEAST", 4)
   changes = {"nodes": 2, "sizes": (), "draft_stop": 0.1, "max_new_tokens": 2}
-  tuned = tune(checkpoints.pair("dspark"), PROMPTS, **OPTIONS | changes)
+  tuned = tune_tiny(checkpoints.pair("dspark"), **changes)
   assert tuned.frame["speed"]["plain"] > 0
 
 
@@ -230,7 +238,7 @@ def test_what_is_written_is_read(tuned, tmp_path):
 )
 def test_what_is_wrong_is_one_line(pair, changes, message):
   with pytest.raises(ValueError, match=re.escape(message)):
-    tune(pair, **{"prompts": PROMPTS} | OPTIONS | changes)
+    tune_tiny(pair, **changes)
 
 
 def test_the_command_keeps_what_is_there(tmp_path):

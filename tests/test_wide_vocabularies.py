@@ -101,7 +101,9 @@ def test_laws_and_lengths(tmp_path):
   )
   pair = Pair(target=target, draft=draft, ends=())
   result = tv_jax.generate(pair, PROMPTS, **OPTIONS)
-  tv_jax.record(pair, PROMPTS, tmp_path / "cycles.npz", **OPTIONS)
+  tv_jax.record(
+    pair, PROMPTS, tmp_path / "cycles.npz", tv_jax.Options(**OPTIONS)
+  )
   cycles = replay.load(tmp_path / "cycles.npz")
 
   for item, prompt in enumerate(PROMPTS):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from tv_jax.engine.config import decode_config
+from tv_jax.engine.config import Options, decode_config
 from tv_jax.engine.generate import stream
 from tv_jax.engine.pair import Pair, load
 from tv_jax.engine.programs import keep_programs
@@ -76,7 +76,7 @@ class Chat:
     """Starts a conversation; ValueError if an option is invalid."""
     self.pair, self.options, self.messages = pair, options, []
     self._compiled = False
-    decode_config(pair, **options)
+    decode_config(pair, Options(**options))
 
   def read(self, line: str) -> None:
     """Answers a question, or executes a command such as /new."""

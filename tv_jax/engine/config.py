@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tv_jax import drafting, probs, proposals, verifiers
@@ -30,56 +30,60 @@ COLDEST_DRAFT = 0.1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DecodeConfig:
-  """The decoding options, made by `decode_config`.
+class Options:
+  """Decoding options, as `tv_jax.generate` describes them."""
 
-  Fields with the names of options of `tv_jax.generate` hold these options,
-  checked and resolved. In plain decoding, drafter, tree, proposal and verifier
-  are None.
+  tree: Tree | str = "eagle"
+  verifier: Rule | None = "traversal"
+  proposal: Proposal | str = "without_replacement"
+  temperature: float = 1.0
+  max_new_tokens: int = 128
+  seed: int = 0
+  panel: Sequence[Rule] | None = ()
+  top_k: int = 0
+  top_p: float = 1.0
+  draft_temperature: float | None = None
+  draft_stop: float = 0.0
+  stop: str | Sequence[str] | None = None
+  ends: Sequence[int] | None = None
+  batch_size: int = 16
+  among: Sequence[Rule] = ()
 
-  The config is hashable. Programs are compiled for `static()`, so configs with
-  the same `static()` share their programs.
+  @classmethod
+  def of(cls, arguments: Mapping[str, Any]) -> Options:
+    """Returns the options among a function's arguments."""
+    names = [field.name for field in dataclasses.fields(cls)]
+    return cls(**{name: arguments[name] for name in names if name in arguments})
+
+
+DEFAULTS = Options()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Static:
+  """The options that programs are compiled for.
+
+  Configs with equal options of this kind share their programs. In plain
+  decoding, drafter, tree and proposal are None.
 
   Attributes:
     target: The target's Linen module. It also returns the features that the
       drafter reads.
     drafter: The functions of the draft model.
-    rules: All rules between which the program can switch (option `among`).
+    among: The verifiers between which the program can switch.
+    greedy: Whether the temperature is 0.
   """
 
   target: Any
   drafter: Drafter | None = None
   tree: Tree | None = None
   proposal: Proposal | None = None
-  verifier: Verifier | None = None
-  rules: tuple[Verifier, ...] = ()
+  among: tuple[Verifier, ...] = ()
   panel: tuple[Verifier, ...] = ()
-  temperature: float
-  draft_temperature: float
-  draft_stop: float
+  greedy: bool
   top_k: int
   top_p: float
-  max_new_tokens: int
-  seed: int
-  batch_size: int
   ends: tuple[int, ...]
-  stop: tuple[str, ...]
-
-  def static(self) -> DecodeConfig:
-    """Replaces fields that do not affect compiled programs by constants.
-
-    Of the temperature only whether it is 0 is kept.
-    """
-    return dataclasses.replace(
-      self,
-      verifier=self.rules[0] if self.rules else None,
-      temperature=float(self.temperature > 0),
-      draft_temperature=1.0,
-      max_new_tokens=0,
-      seed=0,
-      batch_size=0,
-      stop=(),
-    )
 
   @property
   def nodes(self) -> int:
@@ -91,10 +95,39 @@ class DecodeConfig:
     """D, the depth of the tree; 0 without a tree."""
     return self.tree.max_depth if self.tree else 0
 
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DecodeConfig:
+  """Checked options, made by `decode_config`, with every name resolved.
+
+  Programs are compiled for `static`; all other fields are data.
+  """
+
+  static: Static
+  verifier: Verifier | None = None
+  temperature: float
+  draft_temperature: float = 1.0
+  max_new_tokens: int
+  seed: int
+  batch_size: int
+  stop: tuple[str, ...]
+
   @property
   def name(self) -> str | None:
     """The verifier's name; None in plain decoding."""
     return self.verifier and self.verifier.name
+
+  @property
+  def sampling(self) -> dict[str, float]:
+    """The options that change what is drafted or sampled."""
+    drafter = self.static.drafter
+    return {
+      "temperature": self.temperature,
+      "draft_temperature": self.draft_temperature,
+      "draft_stop": drafter.stop if drafter else 0.0,
+      "top_k": self.static.top_k,
+      "top_p": self.static.top_p,
+    }
 
   def __str__(self) -> str:
     """Describes the config in one line, with all options of the sampling.
@@ -103,68 +136,54 @@ class DecodeConfig:
     without_replacement, temperature 1", or "plain, temperature 1, top_p 0.9".
     """
     method, inherited = "plain", self.draft_temperature
-    if self.proposal:
-      method = f"{self.name} on {self.tree!r}, {self.proposal.name}"
-      inherited = _draft_temperature(self.temperature, self.proposal)
-    sampling = f"temperature {self.temperature:g}"
-    for name, default in (
-      ("draft_temperature", inherited),
-      ("draft_stop", 0),
-      ("top_k", 0),
-      ("top_p", 1),
-    ):
-      if (value := getattr(self, name)) != default:
-        sampling += f", {name} {value:g}"
-    return f"{method}, {sampling}"
+    if proposal := self.static.proposal:
+      method = f"{self.name} on {self.static.tree!r}, {proposal.name}"
+      inherited = _draft_temperature(self.temperature, proposal)
+    defaults = {"draft_temperature": inherited, "draft_stop": 0}
+    defaults |= {"top_k": 0, "top_p": 1}
+    sampling = (
+      f"{name} {value:g}"
+      for name, value in self.sampling.items()
+      if value != defaults.get(name)
+    )
+    return ", ".join([method, *sampling])
 
 
-def decode_config(
-  pair: Pair,
-  *,
-  tree: Tree | str = "eagle",
-  verifier: Rule | None = "traversal",
-  proposal: Proposal | str = "without_replacement",
-  temperature: float = 1.0,
-  draft_temperature: float | None = None,
-  draft_stop: float = 0.0,
-  top_k: int = 0,
-  top_p: float = 1.0,
-  max_new_tokens: int = 128,
-  seed: int = 0,
-  batch_size: int = 16,
-  panel: Sequence[Rule] | None = (),
-  ends: Sequence[int] | None = None,
-  stop: str | Sequence[str] | None = None,
-  among: Sequence[Rule] = (),
-) -> DecodeConfig:
-  """Checks and resolves the options that `tv_jax.generate` describes.
+def decode_config(pair: Pair, options: Options) -> DecodeConfig:
+  """Checks and resolves options.
 
   Raises:
     ValueError: An option is wrong. The message says what to give instead.
   """
-  probs.check_temperature("temperature", temperature)
+  draft_temperature = options.draft_temperature
+  probs.check_temperature("temperature", options.temperature)
   if draft_temperature is not None:
     probs.check_temperature("draft_temperature", draft_temperature)
     if draft_temperature == 0:
       raise UserError("draft_temperature=0: give a positive number")
-  vocabulary = pair.target.config.vocab_size
-  token = checks.list_of(checks.integer(0, vocabulary - 1))
-  plain = DecodeConfig(
+  checks.number(0, 1, excluded=1)(options.draft_stop, "draft_stop")
+  ends, vocabulary = pair.ends, pair.target.config.vocab_size
+  if options.ends is not None:
+    token = checks.integer(0, vocabulary - 1)
+    ends = checks.list_of(token)([*options.ends], "ends")
+  static = Static(
     target=pair.target.module.clone(outputs=()),
-    temperature=float(temperature),
-    draft_temperature=float(draft_temperature or 1.0),
-    draft_stop=checks.number(0, 1, excluded=1)(draft_stop, "draft_stop"),
-    top_k=checks.integer(0)(top_k, "top_k"),
-    top_p=checks.number(0, 1, excluded=0)(top_p, "top_p"),
-    max_new_tokens=checks.integer(1)(max_new_tokens, "max_new_tokens"),
-    seed=checks.integer(0, SEEDS - 1)(seed, "seed"),
-    batch_size=checks.integer(1)(batch_size, "batch_size"),
-    ends=pair.ends if ends is None else token([*ends], "ends"),
-    stop=_stop_strings(pair, stop),
+    greedy=options.temperature == 0,
+    top_k=checks.integer(0)(options.top_k, "top_k"),
+    top_p=checks.number(0, 1, excluded=0)(options.top_p, "top_p"),
+    ends=ends,
   )
-  proposal = proposals.resolve(proposal)
-  if verifier is None:
-    if panel or among or draft_stop:
+  plain = DecodeConfig(
+    static=static,
+    temperature=float(options.temperature),
+    max_new_tokens=checks.integer(1)(options.max_new_tokens, "max_new_tokens"),
+    seed=checks.integer(0, SEEDS - 1)(options.seed, "seed"),
+    batch_size=checks.integer(1)(options.batch_size, "batch_size"),
+    stop=_stop_strings(pair, options.stop),
+  )
+  proposal = proposals.resolve(options.proposal)
+  if options.verifier is None:
+    if options.panel or options.among or options.draft_stop:
       raise UserError(
         "plain decoding has no rules (panel, among) and no draft (draft_stop)"
       )
@@ -174,35 +193,41 @@ def decode_config(
       "the pair has no draft to speculate with: give verifier=None for plain"
       " decoding, or load a draft"
     )
-  shape = tree_lib.resolve(tree)
-  if shape.max_depth >= (most := pair.positions()):
+  tree, drafter = _tree(pair, options), _drafter(pair, options.draft_stop)
+  if 0 < drafter.block < tree.max_depth:
     raise UserError(
-      f"tree={tree!r} has {shape.max_depth} levels: the pair has only {most}"
-      " positions"
-    )
-  rule, rules, panel_rules = _rules(
-    verifier, among, panel, shape, proposal, vocabulary
-  )
-  drafter = _drafter(pair, draft_stop)
-  if 0 < drafter.block < shape.max_depth:
-    raise UserError(
-      f"tree={tree!r} has {shape.max_depth} levels: this draft has"
+      f"tree={options.tree!r} has {tree.max_depth} levels: this draft has"
       f" {drafter.block} at most"
     )
+  verifier, among, panel = _rules(options, tree, proposal, vocabulary)
   if draft_temperature is None:
-    draft_temperature = _draft_temperature(temperature, proposal)
+    draft_temperature = _draft_temperature(options.temperature, proposal)
   layers = pair.draft.config.target_layers
   return dataclasses.replace(
     plain,
-    target=pair.target.module.clone(outputs=layers),
-    drafter=drafter,
-    tree=shape,
-    proposal=proposal,
-    verifier=rule,
-    rules=rules,
-    panel=panel_rules,
+    static=dataclasses.replace(
+      static,
+      target=pair.target.module.clone(outputs=layers),
+      drafter=drafter,
+      tree=tree,
+      proposal=proposal,
+      among=among,
+      panel=panel,
+    ),
+    verifier=verifier,
     draft_temperature=float(draft_temperature),
   )
+
+
+def _tree(pair: Pair, options: Options) -> Tree:
+  """Resolves the tree; refuses one with more levels than positions."""
+  tree, most = tree_lib.resolve(options.tree), pair.positions()
+  if tree.max_depth >= most:
+    raise UserError(
+      f"tree={options.tree!r} has {tree.max_depth} levels: the pair has only"
+      f" {most} positions"
+    )
+  return tree
 
 
 def _draft_temperature(temperature: float, proposal: Proposal) -> float:
@@ -237,11 +262,11 @@ def _drafter(pair: Pair, stop: float) -> Drafter:
   return drafting.KINDS[pair.kind].drafter(pair.draft.module, stop)
 
 
-def _rules(verifier, among, panel, tree, proposal, vocabulary):
-  """Returns the rule, the rules among which to switch, and the panel.
+def _rules(options: Options, tree: Tree, proposal: Proposal, vocabulary: int):
+  """Resolves `verifier`, `among` and `panel`.
 
-  The panel also includes `verifier` and `among`, if they have offers. It is
-  empty if `panel` is None.
+  `among` then includes the verifier, and the panel includes `among`, but for
+  rules without offers. The panel is empty if it is None in the options.
   """
   named: dict[str, Verifier] = {}
 
@@ -265,8 +290,9 @@ def _rules(verifier, among, panel, tree, proposal, vocabulary):
         )
     return rules
 
-  (rule,) = rules_of("verifier", [verifier])
-  deciding = dict.fromkeys([*rules_of("among", among), rule])
-  known = dict.fromkeys([*deciding, *rules_of("panel", panel or ())])
-  judged = () if panel is None else (rule for rule in known if rule.offers)
-  return rule, (*deciding,), (*judged,)
+  (rule,) = rules_of("verifier", [options.verifier])
+  among = dict.fromkeys([*rules_of("among", options.among), rule])
+  known = dict.fromkeys([*among, *rules_of("panel", options.panel or ())])
+  judged = (rule for rule in known if rule.offers)
+  panel = () if options.panel is None else (*judged,)
+  return rule, (*among,), panel

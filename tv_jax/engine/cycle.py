@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from tv_jax import drafting, probs
 from tv_jax.drafting import Committed, Drafted, Growing
 from tv_jax.drafting.drafter import last_committed
-from tv_jax.engine.config import DecodeConfig
+from tv_jax.engine.config import Static
 from tv_jax.engine.state import (
   Caches,
   Params,
@@ -37,7 +37,7 @@ CHUNK, _CPU_CHUNK = 256, 64
 
 
 def insert(
-  config: DecodeConfig,
+  static: Static,
   params: Params,
   request: Request,
   slot: jax.Array,
@@ -61,7 +61,7 @@ def insert(
   )
 
   def read(at, carry):
-    return _read(config, params, request, size, at, *carry)
+    return _read(static, params, request, size, at, *carry)
 
   if size == P:
     caches, feature = read(jnp.int32(0), (caches, feature))
@@ -79,7 +79,7 @@ def insert(
   # The last two tokens of each prompt; a prompt of one token repeats it.
   last = length[:, None] - jnp.array([[2, 1]], jnp.int32)
   tokens = jnp.take_along_axis(request.tokens, jnp.maximum(last, 0), axis=1)
-  D = config.depth
+  D = static.depth
   rows = State(
     length=length,
     limit=request.limit,
@@ -100,7 +100,7 @@ def insert(
   )
 
 
-def _read(config, params, request, size, at, caches, feature):
+def _read(static, params, request, size, at, caches, feature):
   """Reads tokens `at` to `at + size` of the prompts.
 
   Returns:
@@ -112,11 +112,11 @@ def _read(config, params, request, size, at, caches, feature):
     for shift in (0, 1)
   )
   _, features, target = causal_pass(
-    config.target, params.target, (tokens,), caches.target
+    static.target, params.target, (tokens,), caches.target
   )
   draft = caches.draft
-  if config.drafter:
-    draft = config.drafter.prefill(
+  if static.drafter:
+    draft = static.drafter.prefill(
       params.draft, tokens, following, features, draft
     )
   place = request.length - 2 - at
@@ -135,7 +135,7 @@ class Scored(NamedTuple):
 
 
 def cycle(
-  config: DecodeConfig, params: Params, state: State
+  static: Static, params: Params, state: State
 ) -> tuple[State, Drafted, jax.Array]:
   """Runs one cycle.
 
@@ -143,19 +143,19 @@ def cycle(
     The next state, the drafted trees, and the target's probabilities [B, N, V].
   """
   with jax.named_scope("draft"):
-    drafted = draft(config, params, state)
+    drafted = draft(static, params, state)
   with jax.named_scope("target"):
-    scored = score(config, params, state, drafted)
+    scored = score(static, params, state, drafted)
   with jax.named_scope("verify"):
-    verified = verify(config, params, state, drafted, scored.laws)
+    verified = verify(static, params, state, drafted, scored.laws)
   with jax.named_scope("commit"):
-    state = commit(config, state, drafted, scored, verified)
+    state = commit(static, state, drafted, scored, verified)
   return state, drafted._replace(cache=None), scored.laws
 
 
-def draft(config: DecodeConfig, params: Params, state: State) -> Drafted:
+def draft(static: Static, params: Params, state: State) -> Drafted:
   """Drafts a tree for each row; in plain decoding only its root."""
-  if not config.drafter:
+  if not static.drafter:
     root = last_committed(state.committed)
     return Drafted(
       tokens=root,
@@ -164,44 +164,44 @@ def draft(config: DecodeConfig, params: Params, state: State) -> Drafted:
       cache=None,
       fault=jnp.zeros_like(state.done),
     )
-  assert config.tree
-  assert config.proposal
+  assert static.tree
+  assert static.proposal
   assert params.draft is not None
   assert state.caches.draft is not None
   growing = Growing(
-    drafter=config.drafter,
+    drafter=static.drafter,
     params=params.draft,
-    proposal=config.proposal,
-    law=_law(config, params.draft_temperature),
+    proposal=static.proposal,
+    law=_law(static, params.draft_temperature),
     keys=_keys(state)[:, 0],
   )
   return drafting.grow(
-    growing, config.tree, state.committed, state.length, state.caches.draft
+    growing, static.tree, state.committed, state.length, state.caches.draft
   )
 
 
 def score(
-  config: DecodeConfig, params: Params, state: State, draft: Drafted
+  static: Static, params: Params, state: State, draft: Drafted
 ) -> Scored:
   """Runs the target on all nodes in one pass, with a tree attention mask."""
   cache = state.caches.target
   depth, ancestors = jnp.zeros(1, jnp.int32), jnp.ones((1, 1), bool)
-  if config.tree:
-    depth = jnp.asarray(config.tree.depth)
-    ancestors = jnp.asarray(config.tree.ancestors)
-  logits, features, cache = config.target.apply(
+  if static.tree:
+    depth = jnp.asarray(static.tree.depth)
+    ancestors = jnp.asarray(static.tree.ancestors)
+  logits, features, cache = static.target.apply(
     {"params": params.target},
     draft.tokens,
     cache.length[:, None] + depth[None],
     mask.tree(cache.length, ancestors, cache.slots),
     cache,
   )
-  law = _law(config, params.temperature if config.temperature else 0.0)
+  law = _law(static, 0.0 if static.greedy else params.temperature)
   return Scored(laws=law(logits), features=features, cache=cache)
 
 
 def verify(
-  config: DecodeConfig,
+  static: Static,
   params: Params,
   state: State,
   draft: Drafted,
@@ -209,7 +209,7 @@ def verify(
 ) -> Verified:
   """Decides which node of each row's tree is accepted; draws bonus tokens."""
   keys = _keys(state)[:, 1]
-  if not config.tree:
+  if not static.tree:
     p = laws[:, 0]
     fault = jnp.isnan(p).any(axis=-1)
     p = jnp.where(fault[:, None], jax.vmap(probs.finite)(p), p)
@@ -217,9 +217,9 @@ def verify(
     return Verified(jnp.zeros_like(tokens), tokens, fault, {})
 
   def verify_row(*row):
-    return _verify_row(config, params.rule, *row)
+    return _verify_row(static, params.rule, *row)
 
-  eta = coins(state, config.nodes, laws.dtype)
+  eta = coins(state, static.nodes, laws.dtype)
   return jax.vmap(verify_row)(
     keys, eta, draft.tokens, draft.laws, laws, draft.fault
   )
@@ -235,28 +235,28 @@ def coins(state: State, nodes: int, dtype=jnp.float32) -> jax.Array:
   return jax.vmap(of_row)(_keys(state)[:, 1])
 
 
-def _verify_row(config, choice, key, eta, tokens, q, p, fault) -> Verified:
+def _verify_row(static, choice, key, eta, tokens, q, p, fault) -> Verified:
   """`verify` for one row: eta and tokens [N], q [M, V], p [N, V]."""
   # A softmax with a NaN is NaN everywhere, so one entry of each row is tested.
   # A NaN after an INVALID node is not a fault, since rules ignore this node.
-  undefined = jnp.isnan(q[:, 0]) & (tokens[config.tree.inner] != INVALID)
+  undefined = jnp.isnan(q[:, 0]) & (tokens[static.tree.inner] != INVALID)
   fault |= jnp.any(undefined)
   if jax.default_backend() == "cpu":
     # Keeps XLA from fusing the verification with other operations, which would
     # change last digits from program to program.
     tokens, q, p = jax.lax.optimization_barrier((tokens, q, p))
-  q = drafting.to_all_nodes(config.tree, q)
-  draft = Draft(config.tree, config.proposal, tokens, q, p)
-  offers = {rule: rule.offers(draft) for rule in config.panel if rule.offers}
+  q = drafting.to_all_nodes(static.tree, q)
+  draft = Draft(static.tree, static.proposal, tokens, q, p)
+  offers = {rule: rule.offers(draft) for rule in static.panel if rule.offers}
 
   def decide(rule):
     return decide_checked(rule, draft, eta, offers.get(rule))
 
   decision = jax.lax.switch(
-    choice, [functools.partial(decide, rule) for rule in config.rules]
+    choice, [functools.partial(decide, rule) for rule in static.among]
   )
   stop = {rule.name: rule.stopping(draft, own) for rule, own in offers.items()}
-  gained = jnp.asarray(config.tree.depth + 1, p.dtype)
+  gained = jnp.asarray(static.tree.depth + 1, p.dtype)
   _, bonus = jax.random.split(key)
   return Verified(
     node=decision.node,
@@ -267,7 +267,7 @@ def _verify_row(config, choice, key, eta, tokens, q, p, fault) -> Verified:
 
 
 def commit(
-  config: DecodeConfig,
+  static: Static,
   state: State,
   draft: Drafted,
   scored: Scored,
@@ -275,12 +275,12 @@ def commit(
 ) -> State:
   """Appends the accepted path and the bonus token, and discards the rest."""
   node, active, draft_cache = verified.node, ~state.done, draft.cache
-  tree = config.tree
-  if config.drafter and tree:
+  tree = static.tree
+  if static.drafter and tree:
     path = jnp.asarray(tree.paths)[node]
     gain = jnp.where(active, jnp.asarray(tree.depth)[node] + 1, 0)
     assert draft_cache is not None
-    draft_cache = config.drafter.commit(
+    draft_cache = static.drafter.commit(
       draft_cache, tree, draft.root, path, gain
     )
   else:
@@ -292,7 +292,7 @@ def commit(
   tokens = jnp.where(place == gain[:, None], verified.token[:, None], tokens)
   features = jnp.take_along_axis(scored.features, path[..., None], axis=1)
   drafted = jnp.sum(draft.tokens[:, 1:] != INVALID, axis=1, dtype=jnp.int32)
-  records, done = record(config, state, tokens[:, 1:], gain, drafted, verified)
+  records, done = record(static, state, tokens[:, 1:], gain, drafted, verified)
   start = state.length - 1
   if tree and not tree.is_chain:
     target = compact(scored.cache, start, path, gain)
@@ -308,13 +308,13 @@ def commit(
   )
 
 
-def _law(config, temperature):
+def _law(static, temperature):
   def law(logits):
     return probs.law(
       logits,
       temperature=temperature,
-      top_k=config.top_k,
-      top_p=config.top_p,
+      top_k=static.top_k,
+      top_p=static.top_p,
     )
 
   return law

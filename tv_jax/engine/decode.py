@@ -18,7 +18,7 @@ import numpy as np
 
 from tv_jax.drafting import Drafted
 from tv_jax.engine import cycle, programs
-from tv_jax.engine.config import DecodeConfig
+from tv_jax.engine.config import DecodeConfig, Static
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.state import (
   Caches,
@@ -58,12 +58,12 @@ class Prompt(NamedTuple):
 
 
 def advance(
-  config: DecodeConfig, params: Params, done: jax.Array, state: State
+  static: Static, params: Params, done: jax.Array, state: State
 ) -> State:
   """Runs cycles until at least `done` rows have finished."""
   return jax.lax.while_loop(
     lambda state: jnp.sum(state.done) < done,
-    lambda state: cycle.cycle(config, params, state)[0],
+    lambda state: cycle.cycle(static, params, state)[0],
     state,
   )
 
@@ -76,7 +76,7 @@ class Batch:
   Attributes:
     size: B, the number of slots.
     items: [B] item numbers of the prompts in the slots.
-    config: The static part of the options.
+    static: The options that its programs are compiled for.
     params: Model parameters and other inputs that no program changes.
     state: The batch's state. It is donated to every program and replaced by the
       program's result.
@@ -85,7 +85,7 @@ class Batch:
 
   def __init__(self, pair: Pair, config: DecodeConfig, size: int, longest: int):
     """Allocates slots for prompts of at most `longest` tokens."""
-    self.size, self.config = size, config.static()
+    self.size, self.static = size, config.static
     self.seconds = collections.defaultdict(float)
     self.items = np.zeros(size, np.int64)
     self.width = padded(longest, cycle.CHUNK) + 1
@@ -93,8 +93,10 @@ class Batch:
     target = pair.target.config
     # The sharding of small arrays: copies on all devices.
     self._place = sharding.placement("", pair.target.mesh)
-    draft = pair.draft if config.drafter else None
-    rule = config.rules.index(config.verifier) if config.verifier else 0
+    static, rule = config.static, 0
+    draft = pair.draft if static.drafter else None
+    if config.verifier:
+      rule = static.among.index(config.verifier)
     self.params = Params(
       target=pair.target.params,
       draft=draft and draft.params,
@@ -106,12 +108,12 @@ class Batch:
     layers = len(draft.config.target_layers) if draft else 0
     new = padded(config.max_new_tokens, NEW)
     state = empty_state(
-      self.config,
+      static,
       rows=size,
       new=new,
       features=(target.hidden_size * max(layers, 1), target.dtype),
     )
-    slots = cache_slots(config, self.width, new)
+    slots = cache_slots(static, self.width, new)
     draft_cache = draft and draft.init_cache(size, slots)
     if draft and draft.mesh is None:
       draft_cache = self._put(draft_cache)
@@ -162,7 +164,7 @@ class Batch:
     begin = time.perf_counter()
     if function not in self._programs:
       self._programs[function] = programs.program(
-        function, self.config, *arguments, loops=loops, results=results
+        function, self.static, *arguments, loops=loops, results=results
       )
     jax.block_until_ready(arguments)
     compiled = time.perf_counter()
@@ -294,15 +296,15 @@ def padded(length: int, most: int) -> int:
   return max(16, 1 << (length - 1).bit_length())
 
 
-def cache_slots(config: DecodeConfig, prompt: int, new: int) -> int:
+def cache_slots(static: Static, prompt: int, new: int) -> int:
   """Returns S, the number of cache slots for a prompt and `new` tokens.
 
   The last cycle may commit D tokens beyond the limit. A finished row still
   takes part in other rows' cycles, so there is room for one more cycle: the N
   nodes of a tree, or a draft's D + 1 tokens of catch-up and its block.
   """
-  N, D = config.nodes, config.depth
-  ahead = config.drafter.block if config.drafter else 0
+  N, D = static.nodes, static.depth
+  ahead = static.drafter.block if static.drafter else 0
   least = prompt + new + D + max(N, D + 1 + ahead) + 1
   block = _CPU_BLOCK if jax.default_backend() == "cpu" else _BLOCK
   return -(-least // block) * block

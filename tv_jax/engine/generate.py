@@ -12,7 +12,13 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tv_jax.engine.config import SEEDS, DecodeConfig, Rule, decode_config
+from tv_jax.engine.config import (
+  SEEDS,
+  DecodeConfig,
+  Options,
+  Rule,
+  decode_config,
+)
 from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import FAULT, Generation, stop_after
@@ -116,24 +122,7 @@ def generate(
   Raises:
     ValueError: An option or a prompt is wrong, or memory ran out.
   """
-  config = decode_config(
-    pair,
-    tree=tree,
-    verifier=verifier,
-    proposal=proposal,
-    temperature=temperature,
-    draft_temperature=draft_temperature,
-    draft_stop=draft_stop,
-    top_k=top_k,
-    top_p=top_p,
-    max_new_tokens=max_new_tokens,
-    seed=seed,
-    batch_size=batch_size,
-    panel=panel,
-    ends=ends,
-    stop=stop,
-    among=among,
-  )
+  config = decode_config(pair, Options.of(locals()))
   read = read_prompts(pair, config, prompts, template=template, items=items)
   return decode_all(pair, config, read, progress=progress)
 
@@ -183,22 +172,7 @@ def stream(
     ValueError: An option or the prompt is wrong. The options are checked at the
       call. Nothing is compiled before the first cycle is asked for.
   """
-  config = decode_config(
-    pair,
-    tree=tree,
-    verifier=verifier,
-    proposal=proposal,
-    temperature=temperature,
-    draft_temperature=draft_temperature,
-    draft_stop=draft_stop,
-    top_k=top_k,
-    top_p=top_p,
-    max_new_tokens=max_new_tokens,
-    seed=seed,
-    batch_size=1,
-    ends=ends,
-    stop=stop,
-  )
+  config = decode_config(pair, Options.of(locals()))
   (read,) = read_prompts(
     pair, config, [prompt], template=template, items=[item]
   )
@@ -253,7 +227,7 @@ def decode_all(
     drafted=[own.drafted for own in continued],
     expected={
       rule.name: [own.expected[rule.name] for own in continued]
-      for rule in config.panel
+      for rule in config.static.panel
     },
     stops=np.sum([own.stops for own in continued], axis=0),
     faults=sum(own.faults for own in continued),
@@ -284,7 +258,7 @@ def read_prompts(
   """Encodes prompts as `generate` describes, and numbers them."""
   limit = config.max_new_tokens
   encoded = encode_prompts(
-    pair, prompts, template, limit, drafting=bool(config.drafter)
+    pair, prompts, template, limit, drafting=bool(config.static.drafter)
   )
   if items is None:
     items = [*range(len(encoded))]

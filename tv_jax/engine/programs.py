@@ -1,7 +1,7 @@
 """Compiled programs: cached in the process, and on disk for later processes.
 
-A program is an engine function, compiled for one config and for arrays of given
-shapes.
+A program is an engine function, compiled for `Static` options and for arrays of
+given shapes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import jax
 
-from tv_jax.engine.config import DecodeConfig
+from tv_jax.engine.config import Static
 from tv_jax.io import disk
 from tv_jax.models import native
 
@@ -44,16 +44,16 @@ CAPTURE = {
 
 def program(
   function: Callable,
-  config: DecodeConfig,
+  static: Static,
   *arguments,
   loops: bool,
   results: int,
 ) -> jax.stages.Compiled:
-  """Compiles `function(config, *arguments)`, or finds it in the cache.
+  """Compiles `function(static, *arguments)`, or finds it in the cache.
 
   Args:
     function: The function to compile.
-    config: The static part of the options.
+    static: The options to compile for.
     *arguments: Arrays. The last one, the state, is donated.
     loops: Whether the function loops over cycles. A GPU runs such a loop as one
       CUDA graph.
@@ -66,28 +66,28 @@ def program(
   )
   numerics = _config("default_matmul_precision"), _config("enable_x64")
   numerics += (native.used(),)
-  return _compile(function, config, shapes, structure, loops, results, numerics)
+  return _compile(function, static, shapes, structure, loops, results, numerics)
 
 
 @functools.lru_cache(maxsize=_MOST)
-def _compile(function, config, shapes, structure, loops, results, numerics):
+def _compile(function, static, shapes, structure, loops, results, numerics):
   del numerics  # part of the cache's key only: jax reads these settings
-  _announce(function.__name__, config)
+  _announce(function.__name__, static)
   arguments = jax.tree.unflatten(structure, shapes)
   state = jax.tree.map(lambda x: x.sharding, arguments[-1])
   jitted = jax.jit(
-    functools.partial(function, config),
+    functools.partial(function, static),
     donate_argnums=len(arguments) - 1,
     out_shardings=state if results == 1 else (state, *[None] * (results - 1)),
   )
   return jitted.lower(*arguments).compile(_graphs() if loops else None)
 
 
-def _announce(name: str, config: DecodeConfig) -> None:
+def _announce(name: str, static: Static) -> None:
   """Logs each compilation; warns if the tree makes it slow."""
   level, note, method = logging.INFO, "", "plain decoding"
-  if tree := config.tree:
-    method = f"{' or '.join(rule.name for rule in config.rules)} on {tree!r}"
+  if tree := static.tree:
+    method = f"{' or '.join(rule.name for rule in static.among)} on {tree!r}"
     sizes = len(tree), tree.max_depth, tree.max_children
     if any(size > quick for size, quick in zip(sizes, _QUICK, strict=True)):
       level = logging.WARNING

@@ -114,7 +114,7 @@ class Generation:
   @property
   def tree(self) -> Tree | None:
     """The tree; None in plain decoding."""
-    return self.config.tree
+    return self.config.static.tree
 
   @property
   def cycles(self) -> int:

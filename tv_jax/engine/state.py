@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.drafting import Committed
-from tv_jax.engine.config import DecodeConfig
+from tv_jax.engine.config import Static
 from tv_jax.models import Cache
 
 
@@ -27,7 +27,7 @@ class Params(NamedTuple):
   key: jax.Array  # [] made from the seed
   temperature: jax.Array  # [] float32; ignored in greedy decoding
   draft_temperature: jax.Array  # [] float32
-  rule: jax.Array  # [] int32 index into `config.rules`
+  rule: jax.Array  # [] int32 index into `static.among`
 
 
 class Request(NamedTuple):
@@ -102,10 +102,10 @@ class State:
 
 
 @functools.partial(
-  jax.jit, static_argnames=("config", "rows", "new", "features")
+  jax.jit, static_argnames=("static", "rows", "new", "features")
 )
 def empty_state(
-  config: DecodeConfig, *, rows: int, new: int, features: tuple[int, str]
+  static: Static, *, rows: int, new: int, features: tuple[int, str]
 ) -> State:
   """Creates the state of B empty slots for W new tokens, without caches.
 
@@ -115,7 +115,7 @@ def empty_state(
   def zeros(*shape, dtype=jnp.int32):
     return jnp.zeros((rows, *shape), dtype)
 
-  D, N, (J, dtype) = config.depth, config.nodes, features
+  D, N, (J, dtype) = static.depth, static.nodes, features
   return State(
     length=zeros(),
     limit=zeros(),
@@ -134,7 +134,7 @@ def empty_state(
       accepted=zeros(new),
       drafted=zeros(new),
       expected={
-        rule.name: zeros(new, dtype=jnp.float32) for rule in config.panel
+        rule.name: zeros(new, dtype=jnp.float32) for rule in static.panel
       },
       stops=zeros(N),
       faults=zeros(),
@@ -143,7 +143,7 @@ def empty_state(
 
 
 def record(
-  config: DecodeConfig,
+  static: Static,
   state: State,
   tokens: jax.Array,  # [B, D + 1]
   gain: jax.Array,  # [B]
@@ -153,7 +153,7 @@ def record(
   """Returns the records after a cycle, and which rows are finished."""
   before, limit, active = state.records, state.limit, ~state.done
   place = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
-  ends = jnp.isin(tokens, jnp.array(config.ends, jnp.int32))
+  ends = jnp.isin(tokens, jnp.array(static.ends, jnp.int32))
   ends &= place < gain[:, None]
   # Number of the cycle's tokens up to and including the first end token.
   upto = jnp.where(ends.any(axis=1), jnp.argmax(ends, axis=1) + 1, gain)

@@ -12,46 +12,28 @@ import jax
 import numpy as np
 
 from tv_jax.engine import cycle
-from tv_jax.engine.config import DecodeConfig, Rule, decode_config
+from tv_jax.engine.config import DEFAULTS, DecodeConfig, Options, decode_config
 from tv_jax.engine.decode import Batch
 from tv_jax.engine.generate import Prompts, decode_all, read_prompts
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import Generation
 from tv_jax.io.errors import UserError
-from tv_jax.proposals import Proposal
-from tv_jax.replay import cycles
-from tv_jax.tree import Tree
-
-# Options that are recorded in `meta`.
-_OPTIONS = "draft_temperature", "draft_stop", "top_k", "top_p", "seed"
+from tv_jax.replay.cycles import Cycles, save
 
 
 def record(
   pair: Pair,
   prompts: Prompts,
   path: str | os.PathLike,
+  options: Options = DEFAULTS,
   *,
-  tree: Tree | str = "eagle",
-  verifier: Rule = "traversal",
-  proposal: Proposal | str = "without_replacement",
-  temperature: float = 1.0,
-  max_new_tokens: int = 128,
-  seed: int = 0,
   template: str = "raw",
-  panel: Sequence[Rule] | None = (),
-  top_k: int = 0,
-  top_p: float = 1.0,
-  draft_temperature: float | None = None,
-  draft_stop: float = 0.0,
-  stop: str | Sequence[str] | None = None,
-  ends: Sequence[int] | None = None,
-  batch_size: int = 16,
   items: Sequence[int] | None = None,
   progress: bool | None = None,
 ) -> Generation:
   """Generates, and records every cycle's tokens and distributions in a file.
 
-  `tv_jax.generate` describes the options. The tree must be fixed. Recording is
+  Returns what `tv_jax.generate` returns with these options. Recording is
   slower, because the host starts every cycle. `path` is the .npz file to write,
   which must not exist. After an interrupt or an error the file has the cycles
   so far. Replays group the cycles by item.
@@ -64,25 +46,9 @@ def record(
     raise UserError(f"{path}: there is no folder {path.parent}")
   if path.exists():
     raise UserError(f"{path} exists: remove it, or give another name")
-  config = decode_config(
-    pair,
-    tree=tree,
-    verifier=verifier,
-    proposal=proposal,
-    temperature=temperature,
-    draft_temperature=draft_temperature,
-    draft_stop=draft_stop,
-    top_k=top_k,
-    top_p=top_p,
-    max_new_tokens=max_new_tokens,
-    seed=seed,
-    batch_size=batch_size,
-    panel=panel,
-    ends=ends,
-    stop=stop,
-  )
-  if not isinstance(config.tree, Tree):
-    raise UserError(f"{config}: give a rule and a fixed tree to record")
+  config = decode_config(pair, options)
+  if not config.static.tree:
+    raise UserError(f"{config}: give a rule to record")
   asked = read_prompts(pair, config, prompts, template=template, items=items)
   recording, complete = Recording(config), False
   try:
@@ -91,15 +57,16 @@ def record(
     )
     complete = True
   finally:
-    recorded = recording.cycles(
-      complete=complete,
-      left_out_for_nan=recording.left_out,
-      target=str(pair.target.source),
-      draft=str(pair.draft and pair.draft.source),
-      **{name: getattr(config, name) for name in _OPTIONS},
-    )
-    if recorded:
-      cycles.save(path, recorded)
+    meta = {
+      "complete": complete,
+      "left_out_for_nan": recording.left_out,
+      "target": str(pair.target.source),
+      "draft": str(pair.draft and pair.draft.source),
+      "seed": config.seed,
+      **config.sampling,
+    }
+    if recorded := recording.cycles(meta):
+      save(path, recorded)
   return result
 
 
@@ -131,15 +98,15 @@ class Recording:
     numbers = np.array(batch.state.records.cycles)
     if self.wanted:
       rows &= self.wanted(batch.items, numbers)
-    coins = np.array(_coins(batch.state, self.config.nodes))
+    coins = np.array(_coins(batch.state, self.config.static.nodes))
     drafted, p = batch.step()
     if not rows.any():
       return
-    assert self.config.tree
+    assert self.config.static.tree
     arrays = {
       "tokens": drafted.tokens,
       "q": drafted.laws,
-      "p": p[:, self.config.tree.inner],
+      "p": p[:, self.config.static.tree.inner],
       "accepted": batch.state.records.accepted,
     }
     arrays = jax.device_get(arrays)
@@ -163,7 +130,7 @@ class Recording:
     if finite.any():
       self.kept.append({name: array[finite] for name, array in arrays.items()})
 
-  def cycles(self, item: int | None = None, **meta) -> cycles.Cycles | None:
+  def cycles(self, meta: dict, item: int | None = None) -> Cycles | None:
     """Returns the cycles so far, of one item or of all; None without any."""
     parts = self.kept
     if item is not None:
@@ -176,11 +143,11 @@ class Recording:
     arrays = {
       name: np.concatenate([part[name] for part in parts]) for name in parts[0]
     }
-    assert self.config.tree
-    assert self.config.proposal
-    return cycles.Cycles(
-      tree=self.config.tree,
-      proposal=self.config.proposal,
+    assert self.config.static.tree
+    assert self.config.static.proposal
+    return Cycles(
+      tree=self.config.static.tree,
+      proposal=self.config.static.proposal,
       verifier=self.config.name,
       temperature=self.config.temperature,
       meta=meta,

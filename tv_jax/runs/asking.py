@@ -137,7 +137,7 @@ class Answerer:
     for key in missing:
       if key in prompts:
         own = next(decoded)
-        cycles = recording and recording.cycles(prompts[key].item)
+        cycles = recording and recording.cycles({}, prompts[key].item)
         kept = self.record(config, key, asked[key], own, cycles)
       else:
         kept = Answer(**vars(key), error=errors[key])
@@ -161,7 +161,7 @@ class Answerer:
     If it shows any, then all answers of the run are decoded cycle by cycle, so
     that one compiled program serves them all.
     """
-    if not (config.tree and self.traced_questions):
+    if not (config.static.tree and self.traced_questions):
       return None
     items = [
       prompt.item
@@ -195,9 +195,9 @@ class Answerer:
       tokens=own.tokens,
       text=text,
       accepted=own.accepted.tolist(),
-      drafted=own.drafted.tolist() if config.drafter else None,
+      drafted=own.drafted.tolist() if config.static.drafter else None,
       expected={
-        rule.name: _numbers(own.expected[rule.name]) for rule in config.panel
+        name: _numbers(lengths) for name, lengths in own.expected.items()
       },
       stops=own.stops.tolist(),
       faults=own.faults,
@@ -221,7 +221,7 @@ def explorer_trees(
     own: The answer.
     piece: Function from a token to its text.
   """
-  tree, rules, tokens = cycles.tree, config.panel, own.tokens
+  tree, rules, tokens = cycles.tree, config.static.panel, own.tokens
   assert config.verifier
   assert cycles.coins is not None
   judged = {

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tv_jax import proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.engine.config import DecodeConfig, decode_config
+from tv_jax.engine.config import DecodeConfig, Options, decode_config
 from tv_jax.engine.pair import Pair
 from tv_jax.io import checks, names
 from tv_jax.io.errors import UserError
@@ -310,11 +310,13 @@ def decoding(
     } | drafted
   return decode_config(
     pair,
-    batch_size=batch_size,
-    draft_temperature=settings.draft_temperature or None,
-    top_k=settings.top_k,
-    top_p=settings.top_p,
-    max_new_tokens=settings.max_new_tokens,
-    **fields,
-    **drafted,
+    Options(
+      batch_size=batch_size,
+      draft_temperature=settings.draft_temperature or None,
+      top_k=settings.top_k,
+      top_p=settings.top_p,
+      max_new_tokens=settings.max_new_tokens,
+      **fields,
+      **drafted,
+    ),
   )

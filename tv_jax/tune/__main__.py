@@ -8,6 +8,7 @@ import sys
 from absl import flags
 
 from tv_jax import runs
+from tv_jax.engine import Options
 from tv_jax.io import cli, config_flag
 from tv_jax.io.errors import UserError
 from tv_jax.models import templates
@@ -56,20 +57,22 @@ def main() -> None:
   tuned = tuning.tune(
     pair,
     [[*tokens] for tokens in texts],
+    Options(
+      verifier=_VERIFIERS.value,
+      proposal=settings.proposals[0],
+      temperature=settings.temperatures[0],
+      seed=settings.seeds[0],
+      draft_temperature=settings.draft_temperature or None,
+      draft_stop=settings.draft_stop,
+      top_k=settings.top_k,
+      top_p=settings.top_p,
+      batch_size=settings.batch_size,
+      max_new_tokens=min(_TOKENS.value, settings.max_new_tokens),
+    ),
     nodes=_NODES.value,
     depth=_DEPTH.value,
     sizes=[int(count) for count in _SIZES.value],
     trees=settings.trees,
-    verifier=_VERIFIERS.value,
-    proposal=settings.proposals[0],
-    temperature=settings.temperatures[0],
-    seed=settings.seeds[0],
-    draft_temperature=settings.draft_temperature or None,
-    draft_stop=settings.draft_stop,
-    top_k=settings.top_k,
-    top_p=settings.top_p,
-    batch_size=settings.batch_size,
-    max_new_tokens=min(_TOKENS.value, settings.max_new_tokens),
     speed=_TIMING.value,
     progress=lambda text, *_: print(f"{text} ..", file=sys.stderr),
   )

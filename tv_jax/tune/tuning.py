@@ -23,7 +23,7 @@ import pandas as pd
 
 from tv_jax import drafting, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.engine.config import DecodeConfig, Rule, decode_config
+from tv_jax.engine.config import DecodeConfig, Options, decode_config
 from tv_jax.engine.decode import Batch, Prompt, time_in_turn
 from tv_jax.engine.generate import Prompts, decode_all, read_prompts
 from tv_jax.engine.pair import Pair
@@ -31,13 +31,13 @@ from tv_jax.engine.results import Estimate
 from tv_jax.io import disk, reading
 from tv_jax.io.errors import UserError
 from tv_jax.io.progress import Progress, silent
-from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 from tv_jax.tune import choosing
 from tv_jax.verifiers import Draft, Verifier
 
 SIZES = (8, 16, 32, 64)
 TREES = ("chain:5", "kary:2x5", "eagle")
+SHORT = Options(max_new_tokens=32)
 
 # The wide tree is made for at least this many nodes, and for this many times
 # the largest size: otherwise there is little to choose from.
@@ -131,23 +131,13 @@ def _texts(table: pd.DataFrame, name: str, spec: str) -> pd.Series:
 def tune(
   pair: Pair,
   prompts: Prompts,
+  options: Options = SHORT,
   *,
   nodes: int = 25,
   depth: int = 5,
-  verifier: Rule = "traversal",
-  proposal: Proposal | str = "without_replacement",
   sizes: Sequence[int] = SIZES,
   trees: Sequence[str] = TREES,
-  temperature: float = 1.0,
-  draft_temperature: float | None = None,
-  draft_stop: float = 0.0,
-  top_k: int = 0,
-  top_p: float = 1.0,
-  max_new_tokens: int = 32,
-  seed: int = 0,
   template: str = "raw",
-  ends: Sequence[int] | None = None,
-  batch_size: int = 16,
   speed: bool = True,
   progress: Progress = silent,
 ) -> Tuned:
@@ -156,8 +146,8 @@ def tune(
   Every other prompt chooses the trees, and lengths are measured on the rest.
   The best trees have `nodes` drafted nodes, or a number in `sizes`, and at most
   `depth` levels. They are compared with those of `trees` that the rule
-  supports. `speed` is whether to time all trees. `tv_jax.generate` describes
-  the other options.
+  supports. `speed` is whether to time all trees. Of `options`, `tree` is not
+  used.
 
   Raises:
     UserError: An option is wrong, or the prompts are too few.
@@ -167,25 +157,18 @@ def tune(
     raise UserError(
       f"nodes={nodes}, depth={depth}, sizes={sizes}: give 1 or more"
     )
-  rule = verifiers.resolve(verifier)
+  if options.verifier is None:
+    raise UserError("verifier=None: give the rule to find a tree for")
+  rule = verifiers.resolve(options.verifier)
   if not rule.offers:
     raise UserError(
       f"verifier {rule.name!r} has no stopping distribution to tune by: give a"
       " Verifier(offers=..)"
     )
-  configure = functools.partial(
-    decode_config,
-    pair,
-    proposal=proposal,
-    temperature=temperature,
-    draft_temperature=draft_temperature,
-    top_k=top_k,
-    top_p=top_p,
-    max_new_tokens=max_new_tokens,
-    seed=seed,
-    ends=ends,
-  )
-  draft = {"verifier": rule, "draft_stop": draft_stop, "batch_size": batch_size}
+
+  def configure(**changes) -> DecodeConfig:
+    return decode_config(pair, dataclasses.replace(options, **changes))
+
   named = {name: tree_lib.resolve(name) for name in trees}
   compared = {
     name: tree
@@ -193,9 +176,9 @@ def tune(
     if not (rule.refuses and rule.refuses(tree))
   }
   for name in compared:
-    configure(tree=name, **draft)  # refuses what cannot be drafted
+    configure(tree=name)  # refuses what cannot be drafted
   wide = _wide(rule, nodes, depth, sizes[-1], [*compared.values()])
-  config = configure(tree=wide, **draft)
+  config = configure(tree=wide)
   asked = read_prompts(pair, config, prompts, template=template)
   if len(asked) < 4 or len({tuple(x.tokens) for x in asked}) < len(asked):
     raise UserError(
@@ -222,10 +205,11 @@ def tune(
       rows[name] |= _mean("length", 1 + sums, items)
       rows[name] |= _mean("gain", sums - own, items)
   if speed:
-    configs = {_PLAIN: configure(verifier=None, batch_size=1)}
+    alone = {"batch_size": 1, "panel": None, "among": ()}
+    plain = alone | {"verifier": None, "draft_stop": 0.0}
+    configs = {_PLAIN: configure(**plain)}
     for name, tree in compared.items():
-      alone = {"tree": tree, "batch_size": 1, "panel": ()}
-      configs[name] = dataclasses.replace(config, **alone)
+      configs[name] = configure(tree=tree, **alone)
     unseen = [asked[int(item)] for item in np.unique(items)]
     some = unseen[:: max(1, len(unseen) // _TIMED)][:_TIMED]
     progress(f"timing {', '.join(configs)}, on {len(some)} prompts", 1, 2)
@@ -237,14 +221,15 @@ def tune(
     order, columns=["nodes", "prompts", *columns, "ms"]
   )
   length = frame["length"].fillna(frame["decoded"])
-  assert config.proposal
+  drawn = config.static.proposal
+  assert drawn
   notes = [
     f"wide tree: {wide!r}; tuned on {tuned_on.sum()} cycles of every other"
     f" prompt, measured on {len(items)} cycles of the other prompts"
   ]
-  if not (config.proposal.nested and rule.by_path):
+  if not (drawn.nested and rule.by_path):
     notes.append(
-      f"with {config.proposal.name} and {rule.name} a node's W may depend on"
+      f"with {drawn.name} and {rule.name} a node's W may depend on"
       " the rest of the tree: lengths of smaller trees are approximations;"
       " trust the decoded ones"
     )
@@ -300,17 +285,19 @@ def _decode(pair: Pair, config: DecodeConfig, prompts: Sequence[Prompt]):
     items.append(batch.items[active])
 
   run = decode_all(pair, config, prompts, step=step)
-  tree: Any = config.tree
+  tree: Any = config.static.tree
   item = np.concatenate(items)
   order = np.argsort(item, kind="stable")
   return reach(tree, np.concatenate(stops)[order]), item[order], run.check
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _stopping(config, tokens, q, p):
+def _stopping(config: DecodeConfig, tokens, q, p):
   """Returns the stopping distributions [B, N] of drafted trees."""
-  q = drafting.to_all_nodes(config.tree, q)
-  drafts = Draft(config.tree, config.proposal, tokens, q, p)
+  tree: Any = config.static.tree
+  proposal: Any = config.static.proposal
+  drafts = Draft(tree, proposal, tokens, drafting.to_all_nodes(tree, q), p)
+  assert config.verifier
   return jax.vmap(config.verifier.stopping)(drafts)
 
 
@@ -320,16 +307,17 @@ def reach(tree: Tree, stop: np.ndarray) -> np.ndarray:
 
 
 def _settings(pair: Pair, config: DecodeConfig) -> dict:
-  assert config.proposal
+  proposal = config.static.proposal
+  assert proposal
   assert pair.draft
   # A proposal that only ranks tokens does not use a temperature.
-  cooled = not config.proposal.ranks
+  cooled = not proposal.ranks
   return {
     "verifier": config.name,
-    "proposal": config.proposal.name,
+    "proposal": proposal.name,
     "temperature": config.temperature,
     "draft_temperature": config.draft_temperature if cooled else None,
-    "draft_stop": config.draft_stop,
+    "draft_stop": config.sampling["draft_stop"],
     "target": reading.name_of(pair.target.source),
     "draft": reading.name_of(pair.draft.source),
     "device": jax.devices()[0].device_kind,

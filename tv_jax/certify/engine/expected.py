@@ -33,7 +33,7 @@ def law(case: EngineCase) -> np.ndarray:
     PROMPTS,
     LENGTH,
     temperature=case.config.temperature,
-    top_p=case.config.top_p,
+    top_p=case.config.static.top_p,
   )
   return law.reshape(len(PROMPTS), -1)
 
@@ -47,7 +47,7 @@ def drift(case: EngineCase, rows: int = 4, seed: int = 0) -> float:
   batch, prompts = case.batch(rows, seed), tiny_pairs.prompts(rows)
   batch.insert(prompts, 0)
   texts = [[*prompt.tokens] for prompt in prompts]
-  tree, worst = case.config.tree, 0.0
+  tree, worst = case.config.static.tree, 0.0
   assert tree
   while (active := ~np.asarray(batch.state.done)).any():
     drafted, laws = batch.step()
@@ -79,7 +79,7 @@ def _anew(case, text, tokens, *, alone):
       first pair of that token and a feature of zeros.
   """
   target, draft = tiny_pairs.models(case.pair.kind)
-  tree, last = case.config.tree, len(text) - 1
+  tree, last = case.config.static.tree, len(text) - 1
   depth, inner = tree.depth, tree.inner
   texts = np.zeros((len(tokens), _WIDTH), np.int32)
   texts[:, : last + 1] = text
@@ -97,9 +97,9 @@ def _anew(case, text, tokens, *, alone):
   q = q[depth[inner], np.arange(len(inner))]
   if draft.config.draft_vocab_size:
     q = decoder.scatter_logits(q, draft.params["place"], -jnp.inf)
-  config = case.config
+  temperature, top_p = case.config.temperature, case.config.static.top_p
   return tuple(
-    np.asarray(probs.law(x, temperature=config.temperature, top_p=config.top_p))
+    np.asarray(probs.law(x, temperature=temperature, top_p=top_p))
     for x in (p, q)
   )
 

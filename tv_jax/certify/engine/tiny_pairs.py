@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax.engine.config import DecodeConfig, decode_config
+from tv_jax.engine.config import DecodeConfig, Options, decode_config
 from tv_jax.engine.decode import Batch, Prompt
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.programs import forget_programs
@@ -64,16 +64,18 @@ class EngineCase(NamedTuple):
 
 
 def case(kind: str, temperature: float, **options) -> EngineCase:
-  """Makes a case with a tiny pair; `options` go to `decode_config`."""
+  """Makes a case with a tiny pair; `options` are those of `generate`."""
   target, draft = models(kind)
   pair = Pair(target=target, draft=draft)
   config = decode_config(
     pair,
-    temperature=temperature,
-    draft_temperature=temperature,
-    max_new_tokens=LENGTH,
-    panel=None,
-    **options,
+    Options(
+      temperature=temperature,
+      draft_temperature=temperature,
+      max_new_tokens=LENGTH,
+      panel=None,
+      **options,
+    ),
   )
   return EngineCase(pair, config)
 
@@ -143,7 +145,7 @@ def count(case: EngineCase, rows: int, size: int, seed: int):
     [prompts, V^LENGTH], the mean number of cycles of a row, and the number of
     cycles with a NaN.
   """
-  _forget_others(case.config.static())
+  _forget_others(case.config.static)
   batch, cycles, faults = case.batch(size, seed), [], 0
   counts = np.zeros((len(PROMPTS), VOCABULARY**LENGTH), np.int64)
   for i in range(-(-rows // size)):
