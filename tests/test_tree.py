@@ -77,6 +77,7 @@ def test_builders():
   for text, built in (
     ("kary:2x10", tree.kary(2, 10)),
     ("branching:4,2,2,1", tree.branching([4, 2, 2, 1])),
+    ("parents:0,0,1", tree.from_parents([-1, 0, 0, 1])),
     ("grown:20", tree.grown(20)),
   ):
     assert tree.parse(text) == built

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tv_jax.certify.worlds import World, below
+from tv_jax.certify.worlds import World, below, tied
 from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import ROOT, Tree
 
@@ -152,6 +152,11 @@ def thin(
       for row, token in path:
         p[row, token] = 20 * p[row].sum()
     q = _normal(q)
+    if target == ROOT:  # ties of p and q are kept
+      p = np.where((world.p == world.q).all(axis=1)[:, None], q, p)
+      if world.kind == "grid":
+        rows = rng.random(R) < 0.5
+        p[rows] = [tied(rng, row) for row in q[rows]]
     if enumerate_drafts(tree, proposal, q, most) is not None:
       return world._replace(p=_normal(p), q=q)
     share *= 0.6

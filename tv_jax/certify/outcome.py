@@ -25,6 +25,7 @@ compared coin at random on its side of its threshold, and the other coins at
 random. Neither may change the decision.
 """
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import NamedTuple
@@ -126,8 +127,10 @@ def compile_rule(
 
   def decide(tokens, q, p, eta):
     draft = Draft(tree, proposal, tokens, q, p)
-    decision = jax.vmap(lambda coins: verifier.decide(draft, coins))(eta)
-    stop = verifier.stopping(draft) if verifier.offers else None
+    offers = verifier.offers and verifier.offers(draft)
+    decide = functools.partial(verifier.decide, draft, offers=offers)
+    decision = jax.vmap(decide)(eta)
+    stop = verifier.stopping(draft, offers) if offers else None
     return *(getattr(decision, x) for x in Decided._fields[:4]), stop
 
   compiled = compiling.jit(jax.vmap(decide))

@@ -64,11 +64,20 @@ def _smooth(rng, V):
   return rng.dirichlet(np.ones(V)), rng.dirichlet(np.ones(V))
 
 
+def tied(rng, q):
+  """Returns q with some entries exchanged; the others are equal in both."""
+  some = rng.permutation(len(q))[: rng.integers(2, len(q) + 1)]
+  p = q.copy()
+  p[some] = q[np.roll(some, 1)]
+  return p
+
+
 def _grid(rng, V):
   """Small fractions, for ties and short printed rows."""
   counts = rng.integers(0, 4, size=(2, V)) + 0.0
   counts[np.arange(2), rng.integers(V, size=2)] += 1
-  return tuple(counts / counts.sum(axis=1, keepdims=True))
+  p, q = counts / counts.sum(axis=1, keepdims=True)
+  return (tied(rng, q) if rng.random() < 0.5 else p), q
 
 
 def _zeros(rng, V):

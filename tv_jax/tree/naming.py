@@ -16,22 +16,25 @@ from tv_jax.tree.shapes import (
   grown,
   kary,
 )
-from tv_jax.tree.static import Tree
+from tv_jax.tree.static import NO_PARENT, Tree
 
 # A tree file that comes with the package, as an example in messages.
 EXAMPLE = "bundled/trees/draft-traversal.25.json"
 
 
-def _widths(text: str) -> tuple[int, ...]:
-  return tuple(int(width) for width in text.split(","))
+def _numbers(text: str) -> tuple[int, ...]:
+  return tuple(int(number) for number in text.split(","))
 
 
 _FORMS = {
   r"eagle": lambda: EAGLE_SPARSE,
   r"chain:(\d+)": lambda depth: chain(int(depth)),
   r"kary:(\d+)x(\d+)": lambda width, depth: kary(int(width), int(depth)),
-  r"branching:([\d,]*\d)": lambda widths: branching(_widths(widths)),
+  r"branching:([\d,]*\d)": lambda widths: branching(_numbers(widths)),
   r"grown:(\d+)": lambda nodes: grown(int(nodes)),
+  r"parents:([\d,]*\d)": lambda below: from_parents(
+    [NO_PARENT, *_numbers(below)]
+  ),
   r"(.*\.json)": lambda path: _from_json(reading.path_of(path)),
 }
 # The words before the colon in these forms are not module names.
@@ -63,9 +66,10 @@ def parse(text: str) -> Tree:
     return tree
   raise UserError(
     f'tree {text!r}: write "chain:5", "kary:2x5", "eagle",'
-    ' "branching:4,2,2,1", "grown:768", the name of a JSON file (a list of'
-    " parents, or of paths of ranks, or what tv_jax.tune wrote, as"
-    f" {EXAMPLE} is), or package.module:name of a Tree"
+    ' "branching:4,2,2,1", "grown:768", "parents:0,0,1" (of all nodes but the'
+    " root), the name of a JSON file (a list of parents, or of paths of ranks,"
+    f" or what tv_jax.tune wrote, as {EXAMPLE} is), or package.module:name of a"
+    " Tree"
   )
 
 
