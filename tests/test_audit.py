@@ -86,6 +86,11 @@ def test_the_law_of_what_is_generated(settings):
   assert expected.drift(chosen, rows=4) < statistics.LARGEST_DRIFT
 
 
+def test_the_distributions_of_a_deep_tree():
+  deep = case("independent", 1.0, tree="chain:12", verifier="traversal")
+  assert expected.drift(deep, rows=2) < statistics.LARGEST_DRIFT
+
+
 @pytest.mark.parametrize(
   ("shape", "verifier", "proposal"),
   [

@@ -89,7 +89,7 @@ def main() -> int:
   if len(rows) >= 20 and uniform < statistics.LEVEL:
     failures.append(f"the p-values are not uniform: p = {uniform:.1e}")
   print(
-    f"{len(rows)} cases of {_ROWS.value:,} rows: the least p-value is"
+    f"{len(rows)} cases of {counts.sum():,} rows: the least p-value is"
     f" {least:.2g}, or {min(1, least * len(rows)):.2g} for so many; p-values"
     f" against the uniform law: {uniform:.2g}"
   )

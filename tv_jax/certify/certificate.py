@@ -16,7 +16,13 @@ from tv_jax.engine import contract
 from tv_jax.io.errors import UserError
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import NO_CHILD, ROOT, Tree
-from tv_jax.verifiers import Decide, Verifier, resolve, unsupported_reason
+from tv_jax.verifiers import (
+  VERIFIERS,
+  Decide,
+  Verifier,
+  resolve,
+  unsupported_reason,
+)
 
 # The default trees, and the number of tokens on each.
 USUAL = {

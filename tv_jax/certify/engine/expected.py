@@ -22,9 +22,6 @@ from tv_jax.models import decoder
 from tv_jax.proposals import INVALID
 from tv_jax.tree import ROOT
 
-# Texts are padded to this length, so that they share a compiled program.
-_WIDTH = 20
-
 
 def law(case: EngineCase) -> np.ndarray:
   """Returns the probability [prompts, V^LENGTH] of each sequence."""
@@ -81,7 +78,9 @@ def _anew(case, text, tokens, *, alone):
   target, draft = tiny_pairs.models(case.pair.kind)
   tree, last = case.config.static.tree, len(text) - 1
   depth, inner = tree.depth, tree.inner
-  texts = np.zeros((len(tokens), _WIDTH), np.int32)
+  # All texts of a tree are padded alike, so that they share a compiled program.
+  longest = max(map(len, PROMPTS)) + LENGTH + tree.max_depth
+  texts = np.zeros((len(tokens), longest), np.int32)
   texts[:, : last + 1] = text
   for row, path, levels in zip(texts, tree.paths, depth, strict=True):
     drafted = tokens[path[1 : 1 + levels]]
