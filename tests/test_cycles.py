@@ -12,7 +12,6 @@ import pytest
 from tests import bad, commands
 from tv_jax import replay
 from tv_jax import tree as tree_lib
-from tv_jax.drafting import to_all_nodes
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.replay import comparison, lengths
 from tv_jax.verifiers import VERIFIERS, Draft
@@ -127,7 +126,7 @@ def cycles(tmp_path):
 def test_lengths_are_those_of_the_rule(cycles, monkeypatch):
   stopping = jax.jit(VERIFIERS["traversal"].stopping)
   proposal = PROPOSALS["without_replacement"]
-  to_all = functools.partial(to_all_nodes, cycles.tree)
+  to_all = functools.partial(tree_lib.to_all_nodes, cycles.tree)
   wanted = [
     stopping(Draft(cycles.tree, proposal, tokens, *map(to_all, laws)))
     @ (cycles.tree.depth + 1).astype(np.float32)

@@ -142,7 +142,9 @@ def test_grown_is_the_best_tree_of_its_size(nodes, acceptance):
     (lambda a: tree.grown(5, acceptance=a), (1.0,), "chances above 0"),
     *((tree.parse, text, '"kary:2x5"') for text in ("chain", "kary:2")),
     (tree.parse, "absent.json", r"absent\.json.*No such file"),
-    (tree.parse, "kary:2x99999999999", "nodes: a tree may have at most 4096"),
+    (tree.parse, "kary:2x99999999999", "99999999999 levels: a tree may"),
+    (tree.parse, "kary:10x8", "111111111 nodes: a tree may have at most"),
+    (tree.parse, "kary:10x4000", r"more than 10\^15 nodes: a tree"),
   ],
 )
 def test_malformed_trees_are_refused(build, argument, message):

@@ -1,7 +1,7 @@
 """Distributions over the vocabulary: computed from logits, and sampled.
 
-A law is an array of V probabilities: in float64 for float64 logits, in float32
-for all others.
+A distribution is an array of V probabilities: in float64 for float64 logits, in
+float32 for all others.
 """
 
 import math
@@ -15,7 +15,7 @@ from tv_jax.io.checks import is_number
 from tv_jax.io.errors import UserError
 from tv_jax.io.reading import brief
 
-# Lowest temperature but 0. Below it, logits / temperature would overflow
+# Smallest nonzero temperature. Below it, logits / temperature would overflow
 # float32. At such temperatures one token has all of the probability.
 COLDEST = 1e-30
 
@@ -59,8 +59,8 @@ def law(
   return jax.nn.softmax(logits, axis=-1)
 
 
-def draw(key: jax.Array, law: jax.Array, shape=()) -> jax.Array:
-  """Draws `shape` independent tokens from a law [V], none of probability 0.
+def draw(key: jax.Array, p: jax.Array, shape=()) -> jax.Array:
+  """Draws `shape` independent tokens from p [V], none of probability 0.
 
   The Gumbel-max trick needs a random number for each token of the vocabulary,
   which is slow on a CPU. There it is applied twice: to blocks of about sqrt(V)
@@ -68,41 +68,41 @@ def draw(key: jax.Array, law: jax.Array, shape=()) -> jax.Array:
   the bundled target takes 1.4 times as long.
   """
 
-  def one_step(key, law):
+  def one_step(key, p):
     return jax.random.categorical(
-      key, jnp.log(law), shape=shape, mode="high"
+      key, jnp.log(p), shape=shape, mode="high"
     ).astype(jnp.int32)
 
-  def two_steps(key, law):
-    width = 1 << round(math.log2(len(law)) / 2)
-    rows = jnp.pad(law, (0, -len(law) % width)).reshape(-1, width)
+  def two_steps(key, p):
+    width = 1 << round(math.log2(len(p)) / 2)
+    rows = jnp.pad(p, (0, -len(p) % width)).reshape(-1, width)
     noise = jax.random.gumbel(
-      key, (*shape, len(rows) + width), law.dtype, mode="high"
+      key, (*shape, len(rows) + width), p.dtype, mode="high"
     )
     among, within = jnp.split(noise, [len(rows)], axis=-1)
     masses = jnp.broadcast_to(jnp.log(rows.sum(axis=1)), among.shape)
     block = jnp.argmax(masses + among, axis=-1)
-    place = jnp.argmax(jnp.log(rows[block]) + within, axis=-1)
-    return (block * width + place).astype(jnp.int32)
+    column = jnp.argmax(jnp.log(rows[block]) + within, axis=-1)
+    return (block * width + column).astype(jnp.int32)
 
-  return jax.lax.platform_dependent(key, law, cpu=two_steps, default=one_step)
+  return jax.lax.platform_dependent(key, p, cpu=two_steps, default=one_step)
 
 
-def finite(law: jax.Array) -> jax.Array:
-  """Returns the distribution over a law's positive finite entries.
+def finite(p: jax.Array) -> jax.Array:
+  """Returns the distribution over the positive finite entries of p.
 
-  It replaces a law with a NaN. If no entry is left, all tokens are as likely.
+  It replaces a p with a NaN. With no entry left, all tokens are as likely.
   """
-  law = jnp.where((law > 0) & (law < jnp.inf), law, 0)
-  mass = jnp.sum(law)
-  return jnp.where(mass > 0, law / jnp.where(mass > 0, mass, 1), 1 / len(law))
+  p = jnp.where((p > 0) & (p < jnp.inf), p, 0)
+  mass = jnp.sum(p)
+  return jnp.where(mass > 0, p / jnp.where(mass > 0, mass, 1), 1 / len(p))
 
 
 def _greedy(logits):
   best = jnp.argmax(logits, axis=-1)
-  law = jax.nn.one_hot(best, logits.shape[-1], dtype=logits.dtype)
+  p = jax.nn.one_hot(best, logits.shape[-1], dtype=logits.dtype)
   undefined = jnp.isnan(logits).any(axis=-1, keepdims=True)
-  return jnp.where(undefined, jnp.nan, law)
+  return jnp.where(undefined, jnp.nan, p)
 
 
 def _nucleus(logits, top_p):
@@ -116,8 +116,7 @@ def _nucleus(logits, top_p):
   mass = jax.nn.softmax(jnp.take_along_axis(logits, order, axis=-1), axis=-1)
   kept = jnp.cumsum(mass, axis=-1) > 1 - top_p
   kept = kept.at[..., -1].set(True)
-  place = jnp.argsort(order, axis=-1)
-  return jnp.take_along_axis(kept, place, axis=-1)
+  return jnp.take_along_axis(kept, jnp.argsort(order, axis=-1), axis=-1)
 
 
 def check_temperature(name: str, value) -> float:

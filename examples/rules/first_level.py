@@ -39,7 +39,7 @@ def first_level(above: Verifier, below: Verifier, name: str) -> Verifier:
     tree, p, top = draft.tree, draft.p, first(draft)
     chance, parts = jnp.zeros_like(top.chance), []
     for child in tree.levels[1]:
-      nodes = np.flatnonzero(tree.ancestors[:, child])
+      nodes = np.flatnonzero(tree.ancestors[:, child]).astype(np.int32)
       stop, inner = _below(below, draft, nodes)
       parts.append((nodes, inner))
       entry = jnp.where(top.offered[child], top.chance[child], 0)

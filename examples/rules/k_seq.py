@@ -33,7 +33,8 @@ import numpy as np
 
 from tv_jax.proposals import INVALID
 from tv_jax.tree import NO_CHILD
-from tv_jax.verifiers import DOWN, Draft, Offers, Verifier, family, positive
+from tv_jax.verifiers import DOWN, Draft, Offers, Verifier, positive
+from tv_jax.verifiers.residual import rows
 
 
 def offers(draft: Draft) -> Offers:
@@ -46,10 +47,12 @@ def offers(draft: Draft) -> Offers:
   drawn &= tree.children != NO_CHILD
   inner = tree.inner
   count = jnp.sum(drawn, axis=1, dtype=jnp.int32)[inner]
-  laws = family.rows(q, inner), family.rows(p, inner)
+  laws = rows(q, inner), rows(p, inner)
   rho, missed = _solve(*laws, count, tree.max_children)
   rho = jnp.where(jnp.isnan(missed), missed, rho)  # bisection hides a NaN
-  rho = family.spread(jnp.where(count > 0, rho, 0), inner, len(tree))
+  rho = (
+    jnp.zeros(len(tree), p.dtype).at[inner].set(jnp.where(count > 0, rho, 0))
+  )
   size = jnp.where(exists, rho[above] * q_at, 1)
   entry = jnp.where(exists, jnp.minimum(1, p_at / size), 0)
   entry = jnp.concatenate([jnp.zeros_like(entry[:1]), entry])

@@ -1,7 +1,7 @@
 """Drafting: the kinds of draft models, and how they draft trees."""
 
 from tv_jax.drafting.drafter import Committed, Drafter
-from tv_jax.drafting.growers import Drafted, Growing, grow, to_all_nodes
+from tv_jax.drafting.growers import Drafted, Growing, grow
 from tv_jax.drafting.kinds import (
   KINDS,
   DraftKind,
@@ -23,5 +23,4 @@ __all__ = [
   "kind_of",
   "load",
   "recognise",
-  "to_all_nodes",
 ]

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.drafting.drafter import Committed, Drafter, last_committed
-from tv_jax.drafting.kinds import place_of
 from tv_jax.models import Cache, mask
 from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import ROOT, Tree
@@ -168,8 +167,3 @@ def _draw(proposal, keys, tree: Tree, nodes: range, level: _Level):
   rank = tree.rank[nodes.start : nodes.stop]
   tokens = drawn.reshape(B, m * most)[:, above * most + rank]
   return jnp.where(level.expands[:, above], tokens, INVALID)
-
-
-def to_all_nodes(tree: Tree, laws: jax.Array) -> jax.Array:
-  """Expands [.., M, V] to all nodes, [.., N, V]; leaves get arbitrary rows."""
-  return laws[..., place_of(tree), :]

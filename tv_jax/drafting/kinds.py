@@ -6,13 +6,11 @@ drafter.py describes the functions and the axes.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import Mesh
 
 from tv_jax.drafting.drafter import Committed, Drafter, take_at
@@ -77,7 +75,7 @@ class Independent(Drafter):
     kept = jnp.maximum(gain - 1, 0)
     if tree.is_chain:  # the accepted nodes are in place already
       return dataclasses.replace(cache, length=root + kept)
-    return compact(cache, root, jnp.asarray(place_of(tree))[path], kept)
+    return compact(cache, root, jnp.asarray(tree.inner_index)[path], kept)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,11 +217,3 @@ def load(
   kind = KINDS[recognise(checkpoint)]
   module = kind.from_checkpoint(checkpoint, target, dtype, mesh)
   return loading.read(checkpoint, module, target, weights)
-
-
-@functools.lru_cache(maxsize=256)
-def place_of(tree: Tree) -> np.ndarray:
-  """Returns [N], each node's index in `tree.inner`; 0 for a leaf."""
-  place = np.zeros(len(tree), np.int32)
-  place[tree.inner] = np.arange(len(tree.inner))
-  return place

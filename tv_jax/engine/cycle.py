@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from tv_jax import drafting, probs
+from tv_jax import tree as tree_lib
 from tv_jax.drafting import Committed, Drafted, Growing
 from tv_jax.drafting.drafter import last_committed
 from tv_jax.engine.config import Static
@@ -245,7 +246,7 @@ def _verify_row(static, choice, key, eta, tokens, q, p, fault) -> Verified:
     # Keeps XLA from fusing the verification with other operations, which would
     # change last digits from program to program.
     tokens, q, p = jax.lax.optimization_barrier((tokens, q, p))
-  q = drafting.to_all_nodes(static.tree, q)
+  q = tree_lib.to_all_nodes(static.tree, q)
   draft = Draft(static.tree, static.proposal, tokens, q, p)
   offers = {rule: rule.offers(draft) for rule in static.panel if rule.offers}
 

@@ -6,9 +6,9 @@ from tv_jax.proposals.standard import (
   TOP_K,
   WITH_REPLACEMENT,
   WITHOUT_REPLACEMENT,
-  exhausted,
+  min_mass,
   one_hot_of_best,
-  over,
+  safe_reciprocal,
 )
 from tv_jax.proposals.table import PROPOSALS, resolve
 
@@ -21,8 +21,8 @@ __all__ = [
   "WITHOUT_REPLACEMENT",
   "WITH_REPLACEMENT",
   "Proposal",
-  "exhausted",
+  "min_mass",
   "one_hot_of_best",
-  "over",
   "resolve",
+  "safe_reciprocal",
 ]

@@ -20,19 +20,19 @@ from tv_jax import probs
 from tv_jax.proposals.proposal import INVALID, NEVER, Proposal
 
 
-def exhausted(dtype) -> float:
-  """Returns the remaining mass of q, 5e-31, below which no sibling is drawn.
+def min_mass(dtype) -> float:
+  """Returns the least remaining mass of q with which a sibling is drawn.
 
-  With less mass, float32 could not hold the factor that renormalises q. The
-  condition depends only on the earlier siblings, and not on the sibling's own
-  token. So verification stays lossless without the sibling.
+  It is 5e-31 in float32, which could not hold the factor that renormalises a
+  smaller mass. Whether the sibling exists depends only on its elders, and not
+  on its own token. So verification stays lossless without the sibling.
   """
   return float(jnp.finfo(dtype).tiny) ** 0.8
 
 
-def over(mass):
-  """Returns 1 / mass, or 0 for no sibling if the mass is exhausted."""
-  none = mass <= exhausted(mass.dtype)
+def safe_reciprocal(mass):
+  """Returns 1 / mass; 0 for masses up to `min_mass`: there is no sibling."""
+  none = mass <= min_mass(mass.dtype)
   return jnp.where(none, 0, 1 / jnp.where(none, 1, mass))
 
 
@@ -48,24 +48,24 @@ def ranking(q):
   return np.argsort(-q, kind="stable")
 
 
-def one_hot_of_best(q, place):
-  """Returns the one-hot distribution of the token in this place of the ranking.
+def one_hot_of_best(q, rank):
+  """Returns the one-hot distribution of the token with this rank by q.
 
   It is [V] in NumPy, and all zeros if the token's probability is 0.
   """
-  law = np.zeros_like(q)
-  if place < len(q):
-    token = ranking(q)[place]
-    law[token] = q[token] > 0
-  return law
+  one_hot = np.zeros_like(q)
+  if rank < len(q):
+    token = ranking(q)[rank]
+    one_hot[token] = q[token] > 0
+  return one_hot
 
 
 def without(q, tokens):
   """Returns q without these tokens, renormalised, or zeros: [V], NumPy."""
-  law = q.copy()
-  law[tokens] = 0
-  total = law.sum()
-  return law / total if total > 0 else law
+  rest = q.copy()
+  rest[tokens] = 0
+  total = rest.sum()
+  return rest / total if total > 0 else rest
 
 
 # Without replacement.
@@ -86,9 +86,9 @@ def _laws_distinct(q_at, rest, exists):
   masses = [rest]
   for value in q_at[:0:-1]:
     masses.append(masses[-1] + value)
-  scale = over(jnp.stack([jnp.ones_like(rest), *masses[:0:-1]]))
-  place = np.arange(len(q_at))
-  later = place[:, None] <= place  # [j, i]: sibling i is j or comes after j
+  scale = safe_reciprocal(jnp.stack([jnp.ones_like(rest), *masses[:0:-1]]))
+  rank = np.arange(len(q_at))
+  later = rank[:, None] <= rank  # [j, i]: sibling i is j or comes after j
   return scale, jnp.where(later, scale[:, None] * q_at[None, :], 0)
 
 
@@ -182,7 +182,7 @@ def _laws_then_top(q_at, rest, exists):
   if len(q_at) == 1:  # a single sibling is drawn from q itself
     return _laws_independent(q_at, rest, exists)
   q_at = jnp.where(exists, q_at, 0)
-  scale = over(rest + q_at[0])
+  scale = safe_reciprocal(rest + q_at[0])
   first = np.arange(len(q_at)) == 0
   at = jnp.diag(jnp.where(first, scale * q_at, exists.astype(q_at.dtype)))
   return jnp.where(first, scale, 0), at

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tv_jax import drafting, verifiers
 from tv_jax import tree as tree_lib
+from tv_jax import verifiers
 from tv_jax.io import disk
 from tv_jax.io.errors import UserError
 from tv_jax.proposals import INVALID, PROPOSALS, Proposal
@@ -65,7 +65,7 @@ class Cycles:
   def draft(self, cycle: int) -> Draft:
     """Returns a cycle's draft. Rows of leaves are arbitrary."""
     q, p = (
-      drafting.to_all_nodes(self.tree, laws[cycle]) for laws in (self.q, self.p)
+      tree_lib.to_all_nodes(self.tree, laws[cycle]) for laws in (self.q, self.p)
     )
     return Draft(self.tree, self.proposal, self.tokens[cycle], q, p)
 

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import drafting, verifiers
+from tv_jax import tree as tree_lib
+from tv_jax import verifiers
 from tv_jax.engine import contract
 from tv_jax.io.errors import UserError
 from tv_jax.io.progress import Progress, silent
@@ -75,7 +76,7 @@ def _lengths(rule, tree, proposal, coins, key, tokens, q, p):
   def length(cycle):
     key, tokens, q, p = cycle
     # Leaves get arbitrary distributions, on which no length depends.
-    q, p = (drafting.to_all_nodes(tree, laws) for laws in (q, p))
+    q, p = (tree_lib.to_all_nodes(tree, laws) for laws in (q, p))
     draft = Draft(tree, proposal, tokens, q, p)
     if rule.offers:
       return rule.stopping(draft) @ gained

@@ -16,6 +16,7 @@ from tv_jax.tree.static import (
   ROOT,
   Tree,
   check_size,
+  to_all_nodes,
 )
 
 __all__ = [
@@ -33,4 +34,5 @@ __all__ = [
   "kary",
   "parse",
   "resolve",
+  "to_all_nodes",
 ]

@@ -51,7 +51,20 @@ def resolve(tree: Tree | str) -> Tree:
 
 
 def parse(text: str) -> Tree:
-  """Parses a tree's name, such as "chain:5"; the error lists all forms."""
+  """Parses a tree's name.
+
+  The forms are:
+
+      chain:5             a path of 5 nodes
+      kary:2x5            two children per node, to depth 5
+      branching:4,2,2,1   4 children at the root, 2 at each of these, ..
+      eagle               EAGLE-1's sparse tree: 25 nodes, depth 5
+      grown:768           the best tree of 768 nodes, the root included, by
+                          Sequoia's model of acceptance
+      tree.json           a list of parents, or of paths of ranks, or a file
+                          that tv_jax.tune wrote
+      module:name         a Tree of your own
+  """
   for form, build in _FORMS.items():
     if match := re.fullmatch(form, text):
       try:

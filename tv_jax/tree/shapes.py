@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import heapq
+import itertools
+import operator
 from collections.abc import Iterable, Sequence
 
 from tv_jax.io.errors import UserError
-from tv_jax.tree.static import NO_PARENT, ROOT, Tree, check_size
+from tv_jax.tree.static import MOST_NODES, NO_PARENT, ROOT, Tree, check_size
 
 
 def from_parents(parents: Iterable[int]) -> Tree:
@@ -45,10 +47,10 @@ def branching(widths: Sequence[int]) -> Tree:
     raise UserError(
       f"branching {list(widths)}: give one positive width per level"
     )
+  check_size(1 + sum(itertools.accumulate(widths, operator.mul)))
   parents, level = [NO_PARENT], range(ROOT, ROOT + 1)
   for width in widths:
     first = len(parents)
-    check_size(first + len(level) * width)
     parents += [node for node in level for _ in range(width)]
     level = range(first, len(parents))
   return from_parents(parents)
@@ -56,7 +58,10 @@ def branching(widths: Sequence[int]) -> Tree:
 
 def kary(width: int, depth: int) -> Tree:
   """Builds the full tree of `depth` levels, with `width` children per node."""
-  check_size(depth)  # a huge depth would not fit in a list
+  if depth >= MOST_NODES:  # a list of so many levels may not fit in memory
+    raise UserError(
+      f"{depth} levels: a tree may have at most {MOST_NODES} nodes"
+    )
   return branching([width] * depth)
 
 

@@ -22,8 +22,11 @@ ROOT = 0
 NO_PARENT = -1
 NO_CHILD = -1
 
-# Maximum number of nodes. A larger tree would take hours to compile.
+# Maximum number of nodes. Programs for larger trees take hours to compile.
 MOST_NODES = 4096
+
+
+Array = jax.Array | np.ndarray
 
 
 @jax.tree_util.register_static
@@ -122,6 +125,13 @@ class Tree:
     return frozen(np.flatnonzero(self.num_children))
 
   @functools.cached_property
+  def inner_index(self) -> np.ndarray:
+    """[N] int32: index of each node in `inner`; 0 for leaves."""
+    index = np.zeros(len(self), np.int32)
+    index[self.inner] = np.arange(len(self.inner))
+    return frozen(index)
+
+  @functools.cached_property
   def levels(self) -> tuple[range, ...]:
     """The nodes of each depth, as ranges."""
     stops = np.searchsorted(self.depth, np.arange(self.max_depth + 1), "right")
@@ -152,6 +162,14 @@ class Tree:
     return self.max_depth == len(self) - 1
 
 
+def to_all_nodes(tree: Tree, rows: Array) -> Array:
+  """Expands rows [.., M, V] of nodes with children to all nodes [.., N, V].
+
+  Leaves get arbitrary rows.
+  """
+  return rows[..., tree.inner_index, :]
+
+
 def frozen(values, dtype: np.typing.DTypeLike = np.int32) -> np.ndarray:
   """Returns a read-only array."""
   array = np.array(values, dtype=dtype)
@@ -162,7 +180,8 @@ def frozen(values, dtype: np.typing.DTypeLike = np.int32) -> np.ndarray:
 def check_size(nodes: int) -> None:
   """Refuses more than `MOST_NODES` nodes."""
   if nodes > MOST_NODES:
-    raise UserError(f"{nodes} nodes: a tree may have at most {MOST_NODES}")
+    count = f"{nodes}" if nodes < 10**15 else "more than 10^15"
+    raise UserError(f"{count} nodes: a tree may have at most {MOST_NODES}")
 
 
 def _validate(parents: tuple[int, ...]) -> None:

@@ -21,7 +21,6 @@ import jax
 import numpy as np
 import pandas as pd
 
-from tv_jax import drafting, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.engine.config import DecodeConfig, Options, decode_config
 from tv_jax.engine.decode import Batch, Prompt, time_in_turn
@@ -296,7 +295,7 @@ def _stopping(config: DecodeConfig, tokens, q, p):
   """Returns the stopping distributions [B, N] of drafted trees."""
   tree: Any = config.static.tree
   proposal: Any = config.static.proposal
-  drafts = Draft(tree, proposal, tokens, drafting.to_all_nodes(tree, q), p)
+  drafts = Draft(tree, proposal, tokens, tree_lib.to_all_nodes(tree, q), p)
   assert config.verifier
   return jax.vmap(config.verifier.stopping)(drafts)
 

@@ -9,8 +9,7 @@ In reading order:
 - reference.py: the paper's algorithms as they are printed.
 - base.py: a draft, a rule, and what a rule returns.
 - walk.py: from offers to a decision and to a stopping distribution.
-- residual.py: one step at one node.
-- family.py, levels.py: the steps of all nodes of a tree.
+- residual.py: the residual of a node, and the children that change it.
 - traversal.py, token_level.py, block.py: the rules.
 - verdict.py: coins and bonus tokens; `verify` for other engines.
 - checking.py: checks of drafts that come from outside.

@@ -30,8 +30,8 @@ def offers(draft: Draft) -> Offers:
   if reason := chains_only(draft.tree):
     raise UserError(f"block verification {reason}")
   drawn, token, q = drawn_from(draft.proposal, draft.tokens, draft.q)
-  place = np.arange(len(token), dtype=np.int32), token
-  drawn = drawn.at[1:].set(drawn[1:] & ~(q[place] <= 0))
+  at = np.arange(len(token), dtype=np.int32), token
+  drawn = drawn.at[1:].set(drawn[1:] & ~(q[at] <= 0))
   return of_chain(drawn, token, q, draft.p)
 
 
@@ -51,10 +51,10 @@ def drawn_from(proposal, tokens, q):
   token = jnp.where(drawn, tokens, 0)[1:]
   vocabulary = jnp.arange(q.shape[1], dtype=jnp.int32)
   at_token = vocabulary[None, :] == token[:, None]
-  place = np.arange(len(token), dtype=np.int32), token
+  at = np.arange(len(token), dtype=np.int32), token
   rest = jnp.sum(jnp.where(at_token, 0, q[:-1]), axis=1)
-  scale, at = jax.vmap(proposal.laws)(q[place][:, None], rest, drawn[1:, None])
-  return drawn, token, jnp.where(at_token, at[:, 0], scale * q[:-1])
+  scale, values = jax.vmap(proposal.laws)(q[at][:, None], rest, drawn[1:, None])
+  return drawn, token, jnp.where(at_token, values[:, 0], scale * q[:-1])
 
 
 def of_chain(drawn, tokens, q, p) -> Offers:
@@ -67,8 +67,8 @@ def of_chain(drawn, tokens, q, p) -> Offers:
     q: [N - 1, V] The distributions of these tokens.
     p: [N, V] Target probabilities after the nodes.
   """
-  place = np.arange(len(tokens), dtype=np.int32), tokens
-  ratio = p[place] / jnp.where(q[place] <= 0, 1, q[place])
+  at = np.arange(len(tokens), dtype=np.int32), tokens
+  ratio = p[at] / jnp.where(q[at] <= 0, 1, q[at])
   ratio = jnp.where(drawn[1:], ratio, 0)
   reach = [jnp.ones_like(ratio[0])]
   for r in ratio:

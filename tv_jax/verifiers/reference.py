@@ -1,4 +1,4 @@
-"""The paper's algorithms as they are printed, node by node.
+"""The paper's algorithms as they are printed, node by node, on dense arrays.
 
 Weng et al., "Traversal Verification for Speculative Tree Decoding" (NeurIPS
 2025). Algorithm 2, applied at each node from the root down, is token-level
@@ -8,7 +8,8 @@ to draw are the proposals `without_replacement` and `with_replacement`.
 
 Both are loops over the array-encoded tree, which end once the accepted node is
 known. They return decisions only. token_level.py and traversal.py make the same
-decisions with the same coins, and also have a stopping distribution.
+decisions with the same coins, by other arithmetic, and also have a stopping
+distribution.
 
 Axes: N nodes, K children of a node, V vocabulary.
 """
@@ -21,9 +22,7 @@ import numpy as np
 
 from tv_jax.proposals import INVALID
 from tv_jax.tree import NO_CHILD, ROOT
-from tv_jax.verifiers import family
 from tv_jax.verifiers.base import NOT_OFFERED, Decision, Draft, Verifier
-from tv_jax.verifiers.residual import Siblings, positive
 from tv_jax.verifiers.walk import settle
 
 
@@ -38,9 +37,8 @@ class _Descent(NamedTuple):
 
 def token_level(draft: Draft, eta: jax.Array) -> Decision:
   """Makes a decision by Algorithm 2, from the root down."""
-  tree, _, tokens, q, p = draft
-  siblings = family.gather(draft)
-  children = jnp.asarray(tree.children)
+  tokens, p, M_s = draft.tokens, draft.p, _drawn_from(draft)
+  children = jnp.asarray(draft.tree.children)
   K = children.shape[1]
 
   def has_child(state: _Descent):
@@ -50,11 +48,9 @@ def token_level(draft: Draft, eta: jax.Array) -> Decision:
   def offer(state: _Descent) -> _Descent:
     node, rank, M_b, threshold = state
     child = children[node, rank]
-    M_s = _drawn_from(siblings, q, node, rank)
-    exists = siblings.laws.exists[node, rank]
-    rate = _rate(M_b[tokens[child]], M_s[tokens[child]], exists)
+    rate, exists = _rate(M_b[tokens[child]], M_s[child], tokens[child])
     accepted = eta[child] < rate
-    surplus = positive(M_b - M_s)
+    surplus = _positive(M_b - M_s[child])
     rejected = exists & ~(jnp.sum(surplus) <= 0)  # a NaN passes on
     M_b = jnp.where(rejected, surplus / jnp.sum(surplus), M_b)
     return _Descent(
@@ -82,21 +78,18 @@ class _Traversal(NamedTuple):
 
 def traversal(draft: Draft, eta: jax.Array) -> Decision:
   """Makes a decision by Algorithm 3."""
-  tree, _, tokens, q, p = draft
-  siblings = family.gather(draft)
-  parent, rank = jnp.asarray(tree.parent), jnp.asarray(tree.rank)
+  tree, tokens, p, M_s = draft.tree, draft.tokens, draft.p, _drawn_from(draft)
+  parent = jnp.asarray(tree.parent)
   below = jnp.asarray(tree.ancestors).T & ~np.eye(len(tokens), dtype=bool)
   # The first leaf of the remaining tree is the next node in post-order.
   order = jnp.asarray(tree.postorder)
-  exists = siblings.laws.exists[parent, rank]
-  M_s_at = siblings.laws.at[parent, rank, rank]
 
   def update(nodes, p_alpha, M_b):
     """Recomputes the rates of the nodes in a mask [N], parents first."""
 
     def visit(node, p_alpha):
       M_b_at = p_alpha[parent[node]] * M_b[parent[node], tokens[node]]
-      rate = _rate(M_b_at, M_s_at[node], exists[node])
+      rate, _ = _rate(M_b_at, M_s[node], tokens[node])
       return p_alpha.at[node].set(jnp.where(nodes[node], rate, p_alpha[node]))
 
     return jax.lax.fori_loop(1, len(tokens), visit, p_alpha)
@@ -109,12 +102,12 @@ def traversal(draft: Draft, eta: jax.Array) -> Decision:
     leaf = order[deleted]
     node, rate = parent[leaf], p_alpha[leaf]
     # Equations (e1) and (e3), for the rejection of the leaf.
-    M_s = _drawn_from(siblings, q, node, rank[leaf])
-    surplus = positive(p_alpha[node] * M_b[node] - M_s)
+    surplus = _positive(p_alpha[node] * M_b[node] - M_s[leaf])
     s = jnp.sum(surplus)
     size = s + (1 - p_alpha[node])  # at least s, also after rounding
     # If s is 0, p_alpha becomes 0. If the size is 0, no rejection is possible.
-    rejected = exists[leaf] & ~(size <= 0)  # a NaN passes on
+    _, exists = _rate(rate, M_s[leaf], tokens[leaf])
+    rejected = exists & ~(size <= 0)  # a NaN passes on
     e1 = jnp.where(rejected & ~(s <= 0), surplus / s, M_b[node])
     e3 = jnp.where(rejected, s / size, p_alpha[node])
     M_b, p_alpha = M_b.at[node].set(e1), p_alpha.at[node].set(e3)
@@ -135,17 +128,39 @@ def traversal(draft: Draft, eta: jax.Array) -> Decision:
   return _settle(node, end.M_b[node], p, end.threshold)
 
 
-def _drawn_from(siblings: Siblings, q, node, rank) -> jax.Array:
-  """Returns M_s [V], the distribution of a node's child of this rank."""
-  law = siblings.laws.scale[node, rank] * q[node]
-  tokens = siblings.tokens[node]
-  place = jnp.where(tokens == INVALID, len(law), tokens)
-  return law.at[place].set(siblings.laws.at[node, rank], mode="drop")
+def _drawn_from(draft: Draft) -> jax.Array:
+  """Returns M_s [N, V]: the distribution from which each node was drawn.
+
+  The proposal gives the distributions of a node's K children as multiples of
+  the node's row of q, and K values at the children's tokens.
+  """
+  tree, proposal, tokens, q, _ = draft
+
+  def of_children(q, held):
+    exists, V = held != INVALID, len(q)
+    at = jnp.where(exists, held, V)  # V is dropped
+    rest = jnp.sum(q.at[at].set(0, mode="drop"))
+    scale, values = proposal.laws(jnp.where(exists, q[held], 0), rest, exists)
+    rows = scale[:, None] * q[None]
+    return rows.at[:, at].set(values, mode="drop")
+
+  held = jnp.where(tree.children == NO_CHILD, INVALID, tokens[tree.children])
+  return jax.vmap(of_children)(q, held)[tree.parent, tree.rank]
 
 
-def _rate(M_b, M_s, exists) -> jax.Array:
-  """Returns min(M_b / M_s, 1), and 0 for a child that was not drawn."""
-  return jnp.where(exists, jnp.minimum(M_b / jnp.where(exists, M_s, 1), 1), 0)
+def _rate(M_b, M_s, token):
+  """Returns min(M_b / M_s, 1) and True; 0 and False if nothing was drawn.
+
+  M_b [] is the target's probability of the token, M_s [V] the distribution from
+  which it was drawn.
+  """
+  exists = (token != INVALID) & ~(M_s[token] <= 0)  # True for a NaN
+  rate = jnp.minimum(M_b / jnp.where(exists, M_s[token], 1), 1)
+  return jnp.where(exists, rate, 0), exists
+
+
+def _positive(x):
+  return jnp.where(x <= 0, 0, x)  # `maximum` may lose a NaN
 
 
 def _compared(rate) -> jax.Array:

@@ -54,10 +54,11 @@ def settle(
   fault |= ~jnp.isfinite(total) | (jnp.min(weights) < 0)
   # If all weights are 0 without a fault, rounding has emptied the residual
   # after rejections of probability 0.
-  law = jnp.where(total > 0, weights / jnp.where(total > 0, total, 1), p[node])
+  divisor = jnp.where(total > 0, total, 1)
+  residual = jnp.where(total > 0, weights / divisor, p[node])
   return Decision(
     node=jnp.where(fault, ROOT, node).astype(jnp.int32),
-    residual=jnp.where(fault, probs.finite(p[ROOT]), law),
+    residual=jnp.where(fault, probs.finite(p[ROOT]), residual),
     threshold=jnp.where(fault, NOT_OFFERED, threshold),
     fault=fault,
   )
