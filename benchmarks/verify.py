@@ -48,7 +48,7 @@ def make_drafts(tree: Tree, vocabulary: int, decisions: int):
     key, noise_key = jax.random.split(key)
     logits = SCALE * jax.random.normal(key, (len(tree), vocabulary))
     noise = NOISE * jax.random.normal(noise_key, logits.shape)
-    return probs.law(logits + noise), probs.law(logits)
+    return probs.from_logits(logits + noise), probs.from_logits(logits)
 
   @jax.jit
   def draw(key, q):

@@ -58,7 +58,7 @@ def choose_prompts(target: Model, draft: Model, seed: int) -> list[list[int]]:
   V = target.config.vocab_size
   tried = np.random.default_rng(seed).integers(0, V, (_CANDIDATES, _LENGTH))
   p, q = (
-    np.asarray(probs.law(model.logits(tried)[:, -1]))
+    np.asarray(probs.from_logits(model.logits(tried)[:, -1]))
     for model in (target, draft)
   )
   chosen = []

@@ -163,9 +163,9 @@ def test_a_temperature_so_cold_that_logits_would_overflow_is_refused():
   with pytest.raises(
     ValueError, match="give 0 for greedy decoding, or a number"
   ):
-    probs.law(jnp.zeros(3), temperature=9e-31)
+    probs.from_logits(jnp.zeros(3), temperature=9e-31)
   logits = jnp.array([[-1e5, 1e5, 9e4], [0.0, 1e-3, 0.0]])
-  law = probs.law(logits, temperature=probs.COLDEST)
+  law = probs.from_logits(logits, temperature=probs.COLDEST)
   np.testing.assert_array_equal(law, [[0, 1, 0], [0, 1, 0]])
 
 

@@ -17,7 +17,9 @@ GRID = [
 
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def jitted_law(logits, temperature, top_k, top_p):
-  return probs.law(logits, temperature=temperature, top_k=top_k, top_p=top_p)
+  return probs.from_logits(
+    logits, temperature=temperature, top_k=top_k, top_p=top_p
+  )
 
 
 def random_logits(seed, rows=4, vocabulary=50):
@@ -70,7 +72,7 @@ LOG = np.log([0.5, 0.3, 0.2])
   ],
 )
 def test_which_tokens_are_kept(logits, options, kept):
-  law = probs.law(jnp.asarray(logits, jnp.float32), **options)
+  law = probs.from_logits(jnp.asarray(logits, jnp.float32), **options)
   np.testing.assert_array_equal(law > 0, np.equal(kept, 1))
   weights = np.exp(np.divide(logits, options.get("temperature", 1) or 1)) * kept
   np.testing.assert_allclose(law, weights / weights.sum(), rtol=1e-5, atol=0)
@@ -83,16 +85,18 @@ def test_which_tokens_are_kept(logits, options, kept):
 def test_a_nan_stays_in_its_row(options):
   clean = jnp.float32([[1, 2, 3, 4], [4, 3, 2, 1]])
   for place in range(4):
-    law = probs.law(clean.at[0, place].set(jnp.nan), **options)
+    law = probs.from_logits(clean.at[0, place].set(jnp.nan), **options)
     assert jnp.isnan(law[0]).all()
-    np.testing.assert_array_equal(law[1], probs.law(clean, **options)[1])
+    np.testing.assert_array_equal(
+      law[1], probs.from_logits(clean, **options)[1]
+    )
 
 
 def test_laws_are_float32_whatever_the_logits():
   logits, options = jnp.asarray(random_logits(3), jnp.bfloat16), {"top_k": 7}
-  law = probs.law(logits, **options)
+  law = probs.from_logits(logits, **options)
   assert law.dtype == jnp.float32
-  same = probs.law(logits.astype(jnp.float32), **options)
+  same = probs.from_logits(logits.astype(jnp.float32), **options)
   np.testing.assert_array_equal(law, same)
 
 

@@ -77,7 +77,9 @@ def test_a_rule_of_more_than_32768_tokens():
 
   @jax.jit
   def compiled(ours, theirs):
-    q, p = (probs.law(x, temperature=TEMPERATURE) for x in (ours, theirs))
+    q, p = (
+      probs.from_logits(x, temperature=TEMPERATURE) for x in (ours, theirs)
+    )
     draft = Draft(tree, PROPOSALS[WOR], tokens, q, p)
     return q, p, VERIFIERS["traversal"].stopping(draft)
 

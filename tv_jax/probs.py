@@ -20,7 +20,7 @@ from tv_jax.io.reading import brief
 COLDEST = 1e-30
 
 
-def law(
+def from_logits(
   logits: jax.Array,
   *,
   temperature: float | jax.Array = 1.0,

@@ -79,7 +79,7 @@ def law(
     before = np.tile(np.array(prompt, np.int32), (len(part), 1))
     logits = model.logits(np.concatenate([before, part], axis=1))
     logits = logits[:, len(prompt) - 1 :]
-    laws = probs.law(logits, temperature=temperature, top_p=top_p)
+    laws = probs.from_logits(logits, temperature=temperature, top_p=top_p)
     laws = np.asarray(laws, np.float64)
     laws /= laws.sum(axis=-1, keepdims=True)
     chances = np.take_along_axis(laws[:, :-1], part[..., None], axis=-1)

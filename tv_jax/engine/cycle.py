@@ -311,7 +311,7 @@ def commit(
 
 def _law(static, temperature):
   def law(logits):
-    return probs.law(
+    return probs.from_logits(
       logits,
       temperature=temperature,
       top_k=static.top_k,

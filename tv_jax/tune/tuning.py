@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 from tv_jax import tree as tree_lib
+from tv_jax import verifiers
 from tv_jax.engine.config import DecodeConfig, Options, decode_config
 from tv_jax.engine.decode import Batch, Prompt, time_in_turn
 from tv_jax.engine.generate import Prompts, decode_all, read_prompts

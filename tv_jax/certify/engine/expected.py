@@ -98,7 +98,7 @@ def _anew(case, text, tokens, *, alone):
     q = decoder.scatter_logits(q, draft.params["place"], -jnp.inf)
   temperature, top_p = case.config.temperature, case.config.static.top_p
   return tuple(
-    np.asarray(probs.law(x, temperature=temperature, top_p=top_p))
+    np.asarray(probs.from_logits(x, temperature=temperature, top_p=top_p))
     for x in (p, q)
   )
 
