@@ -87,7 +87,7 @@ def of_chain(drawn, tokens, q, p) -> Offers:
     weights = _positive(reach[node] * p[node] - q[row])
     return jnp.where(last[node], p[node], weights)
 
-  # The first hit in post-order is the last hit of the chain.
+  # On a chain post-order begins at the leaf, so UP accepts the deepest hit.
   return Offers(jnp.where(last, reach, h), drawn & (reach > 0), residual)
 
 

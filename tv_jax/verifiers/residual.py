@@ -48,8 +48,8 @@ ALPHA, BETA, MASS, DEFICIT, AT = range(5)
 def largest(dtype) -> float:
   """Returns the largest alpha and beta with which sums of rows are finite.
 
-  Our proposals scale q by at most 1e31 in float32 (`proposals.min_mass`). To
-  reach this limit, divisors must also be below 1e-6.
+  Our proposals scale q by at most 1e31 in float32 (`proposals.min_mass`). So
+  only several tiny divisors lead beyond this limit.
   """
   return float(jnp.finfo(dtype).max / 8)
 
