@@ -102,8 +102,8 @@ def test_the_kernels_of_a_cycle():
   # Measured counts. Each launch adds time that no forward pass uses.
   assert kernels["draft"] <= 45
   assert kernels["target"] <= 10
-  # Two more than before rules had one form for every machine.
-  assert kernels["verify"] <= 42
+  # The residuals of a rule are one array, which costs some ten kernels.
+  assert kernels["verify"] <= 52
   # One for each of the caches' arrays.
   assert kernels["commit"] <= 2 * sum(layers) + 20
 
