@@ -84,7 +84,7 @@ def cycle(pair: Pair, tree: str | None, rule: str | None, rows: int = 1):
       pair,
       prompts,
       tree=tree or "chain:1",
-      verifier=rule,
+      verifier=rule or "plain",
       panel=None,
       max_new_tokens=new,
       batch_size=rows,

@@ -177,7 +177,7 @@ def decoding(
     kind = "eagle3" if draft.config.target_layers else kind
     kind = "dspark" if draft.config.block else kind
   pair = Pair(target=target, draft=draft)
-  rule = verifier if draft else None
+  rule = verifier if draft else "plain"
   options = {"tree": tree, "verifier": rule, "panel": None} | options
   return decode_config(pair, Options(**options))
 

@@ -175,11 +175,11 @@ def contestants(
     return method(threads, temperature, chosen(rows, turn)[0])
 
   rows, bound = flags.rows, functools.partial
-  runs = {f"{OURS}, plain": bound(ours, 1, verifier=None)}
+  runs = {f"{OURS}, plain": bound(ours, 1, verifier="plain")}
   for tree in flags.trees:
     runs[f"{OURS}, {tree}"] = bound(ours, 1, tree=tree)
   if rows > 1:
-    runs[f"{OURS}, plain, {rows} rows"] = bound(ours, rows, verifier=None)
+    runs[f"{OURS}, plain, {rows} rows"] = bound(ours, rows, verifier="plain")
   if peer is None:
     return runs
   for threads in flags.threads or sorted({machine.cores(), 1}):

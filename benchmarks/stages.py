@@ -38,7 +38,7 @@ class Staged:
 
   def __init__(self, pair: Pair, tree: str | None):
     """Reads a random prompt; `tree` None is plain decoding."""
-    rule = "traversal" if tree else None
+    rule = "traversal" if tree else "plain"
     config = decode_config(
       pair,
       Options(

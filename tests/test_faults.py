@@ -78,7 +78,7 @@ def test_a_broken_model_is_counted_and_warned_of(name):
 def test_a_nan_does_not_reach_the_next_prompt_of_a_slot():
   pair, own = sound_pair(), sound_pair().target.params
   # Longer than the padding of a prompt, which is overwritten anyway.
-  options = {"verifier": None, "temperature": 0, "max_new_tokens": 24}
+  options = {"verifier": "plain", "temperature": 0, "max_new_tokens": 24}
   options |= {"ends": (), "batch_size": 1}
   said = tv_jax.generate(pair, [[2, 3]], **options).tokens[0]
   odd = max({*range(48)} - {*said})

@@ -64,7 +64,7 @@ def greedy(tokens=64):
   quick.shorter(
     [
       ("eagle", "kary:2x2", "token_level"),
-      ("independent", "chain:1", None),
+      ("independent", "chain:1", "plain"),
       ("independent", "eagle", "traversal"),
       ("eagle3", "chain:3", "traversal"),
       ("self", "branching:2,1,2", "traversal_reference"),
@@ -194,13 +194,16 @@ class TestRefusals:
     [
       ({"verifier": "block"}, "chains only"),
       ({"tree": "chain:512"}, "the pair has only 512 positions"),
-      ({"draft_temperature": 0}, "draft_temperature=0"),
+      ({"draft_temperature": -1}, "draft_temperature=-1"),
       ({"ends": [48]}, "ends="),
       ({"stop": 3}, "stop=3: give"),
       ({"stop": [""]}, "stop=['']: give texts"),
       ({"stop": "x"}, "no tokenizer to find texts with"),
       ({"seed": 2**32}, "seed=4294967296: give an integer from 0 to 42949672"),
-      ({"verifier": None, "among": ["block"]}, "plain decoding has no rules"),
+      (
+        {"verifier": "plain", "among": ["block"]},
+        "plain decoding has no rules",
+      ),
       (
         {"panel": [lambda *draft: None]},
         "has no stopping distribution to compute",
@@ -240,7 +243,7 @@ def test_the_options_stand_in_the_signatures():
 
 def test_a_config_prints_as_its_docstring_says():
   chain = {"tree": "chain:5", "verifier": "block"}
-  for options in (chain, {"verifier": None, "top_p": 0.9}):
+  for options in (chain, {"verifier": "plain", "top_p": 0.9}):
     line = str(decode_config(pair(), Options(**options)))
     assert f'"{line}"' in " ".join(DecodeConfig.__str__.__doc__.split())
 
@@ -254,7 +257,7 @@ def test_a_summary_shows_every_option_of_the_sampling():
     assert f"{name} {value}" in line
 
 
-@pytest.mark.parametrize("verifier", [None, "traversal"])
+@pytest.mark.parametrize("verifier", ["plain", "traversal"])
 def test_after_a_nan_all_methods_draw_from_the_finite_entries(verifier):
   whole = pair()
   embedding = whole.target.params["embedding"] * np.nan
@@ -273,11 +276,11 @@ def test_an_independent_drafts_positions_limit_an_answer():
   short = dataclasses.replace(pair(), draft=draft)
   with bad.refused("prompt 0 of 9 tokens and", "in the 32 positions"):
     tv_jax.generate(short, [[1] * 9], tree="chain:1", max_new_tokens=24)
-  tv_jax.generate(short, [[1] * 9], verifier=None, max_new_tokens=24)
+  tv_jax.generate(short, [[1] * 9], verifier="plain", max_new_tokens=24)
 
 
 def test_a_program_is_compiled_once():
-  small = functools.partial(generate, verifier=None)
+  small = functools.partial(generate, verifier="plain")
   programs.forget_programs()
   for seed, temperature, limit in [(0, 1.0, 24), (1, 0.7, 20), (2, 1.3, 32)]:
     small(seed=seed, temperature=temperature, max_new_tokens=limit)
@@ -324,7 +327,7 @@ def test_prompts_may_be_messages_and_a_single_one(bundled, asked, count):
     ({"temperature": 0}, COLDEST_DRAFT),
     ({"temperature": 0.6, "draft_temperature": 1.0}, 1.0),
     ({"proposal": "top_k", "temperature": 0.6}, 1.0),
-    ({"verifier": None, "tree": "missing.json"}, 1.0),  # it is not read
+    ({"verifier": "plain", "tree": "missing.json"}, 1.0),  # it is not read
   ],
   ids=str,
 )

@@ -21,7 +21,7 @@ ASK = """
 import json, sys, jax, tv_jax
 pair = tv_jax.load("bundled/target", "bundled/draft")
 tv_jax.engine.keep_programs()
-result = tv_jax.generate(pair, [[1, 5]], verifier=None, max_new_tokens=4)
+result = tv_jax.generate(pair, [[1, 5]], verifier="plain", max_new_tokens=4)
 folder = jax.config.jax_compilation_cache_dir
 print(json.dumps([folder, result.tokens]))
 """
@@ -84,7 +84,7 @@ def test_a_library_call_leaves_the_configuration_of_jax_alone():
   ours = jax.jit(lambda x: x + 1)
   ours(1)
   pair = checkpoints.pair("none")
-  tv_jax.generate(pair, [[1, 5]], verifier=None, max_new_tokens=1)
+  tv_jax.generate(pair, [[1, 5]], verifier="plain", max_new_tokens=1)
   engine.forget_programs()
   assert settings() == before
   assert ours._cache_size() == 1

@@ -350,7 +350,7 @@ def test_a_draft_says_what_it_is(saved, kind):
 def test_without_a_draft_decoding_is_plain(saved):
   pair = tv_jax.load(saved / "target")
   assert pair.draft is None
-  with pytest.raises(ValueError, match="verifier=None"):
+  with pytest.raises(ValueError, match="verifier='plain'"):
     tv_jax.generate(pair, [[5]], tree="chain:2")
 
 

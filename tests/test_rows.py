@@ -51,7 +51,7 @@ def same(ours, theirs):
   [
     ("dspark", {}),
     pytest.param(
-      "independent", {"verifier": None, "panel": ()}, marks=pytest.mark.long
+      "independent", {"verifier": "plain", "panel": ()}, marks=pytest.mark.long
     ),
     pytest.param("eagle", {}, marks=pytest.mark.long),
     pytest.param(
@@ -77,7 +77,7 @@ def test_a_row_does_not_wait_for_another():
   Fixed batches of two would need 24, 6 and 6 cycles.
   """
   how = decode_config(
-    pair(), Options(verifier=None, max_new_tokens=24, ends=())
+    pair(), Options(verifier="plain", max_new_tokens=24, ends=())
   )
   limits, calls = [24, 6, 6, 6, 6], []
   asked = [Prompt([i], i, limit) for i, limit in enumerate(limits)]
@@ -104,7 +104,8 @@ def test_each_config_is_compiled_once_though_all_are_timed_in_turn(monkeypatch):
   monkeypatch.setattr(programs, "_compile", small)
   configs = {
     temperature: decode_config(
-      pair(), Options(verifier=None, temperature=temperature, max_new_tokens=6)
+      pair(),
+      Options(verifier="plain", temperature=temperature, max_new_tokens=6),
     )
     for temperature in (0, 1)
   }
@@ -162,7 +163,7 @@ def test_cycles_with_a_nan_are_left_out():
 def test_runs_that_cannot_be_recorded_are_refused(tmp_path):
   path = tmp_path / "run.npz"
   with pytest.raises(ValueError, match=r"^plain, .*: give a rule"):
-    tv_jax.record(pair(), PROMPTS, path, Options(verifier=None))
+    tv_jax.record(pair(), PROMPTS, path, Options(verifier="plain"))
   with pytest.raises(ValueError, match="there is no folder"):
     tv_jax.record(pair(), PROMPTS, tmp_path / "none" / "run.npz")
   assert not path.exists()

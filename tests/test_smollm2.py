@@ -104,7 +104,7 @@ def test_the_bundled_drafts_draft_for_it(draft, kind):
   assert pair.kind == kind
   asked = ["Why is the sky blue?", "Write a story about a fox.", "What is 2+2?"]
   options = {"temperature": 0, "template": "chat", "max_new_tokens": 32}
-  plain = tv_jax.generate(pair, asked, verifier=None, **options)
+  plain = tv_jax.generate(pair, asked, verifier="plain", **options)
   drafted = tv_jax.generate(pair, asked, tree="chain:4", **options)
   assert drafted.tokens == plain.tokens
   assert np.concatenate(drafted.accepted).mean() > 1.15
@@ -125,5 +125,5 @@ def test_a_strong_draft_agrees_with_its_target(temperature):
   result = tv_jax.generate(pair, prompts, tree="chain:4", **options)
   assert np.concatenate(result.accepted).mean() > 2.2
   if not temperature:
-    plain = tv_jax.generate(pair, prompts, verifier=None, **options)
+    plain = tv_jax.generate(pair, prompts, verifier="plain", **options)
     assert result.tokens == plain.tokens

@@ -15,7 +15,7 @@ from tv_jax.verifiers import VERIFIERS
 @pytest.mark.parametrize(
   ("kind", "options"),
   [
-    ("independent", {"verifier": None}),
+    ("independent", {"verifier": "plain"}),
     pytest.param(
       "eagle",
       {"tree": "chain:3", "verifier": "token_level"},

@@ -83,7 +83,7 @@ class Chat:
     if line == "/new":
       self.messages = []
     elif line == "/plain" and self.messages:
-      self._answer(self.messages[:-1], self.options | {"verifier": None})
+      self._answer(self.messages[:-1], self.options | {"verifier": "plain"})
     elif line.startswith("/"):
       raise UserError(f"{line}: give /plain after an answer, or /new")
     elif line:
@@ -124,7 +124,7 @@ def main() -> None:
   chat = Chat(
     load(target, draft),
     tree=_TREE.value,
-    verifier=_VERIFIER.value if draft else None,
+    verifier=_VERIFIER.value if draft else "plain",
     temperature=_TEMPERATURE.value,
     max_new_tokens=_NEW.value,
     seed=_SEED.value,

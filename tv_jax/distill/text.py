@@ -132,7 +132,7 @@ def _block(pair, writing, prompts, numbers, batch_size) -> list[Conversation]:
       pair,
       asked,
       items=items,
-      verifier=None,
+      verifier="plain",
       temperature=writing.temperature,
       max_new_tokens=limit,
       seed=writing.seed,

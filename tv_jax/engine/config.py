@@ -27,6 +27,7 @@ SEEDS = 2**32
 # Lowest default temperature of the draft. Below it the probabilities of all
 # tokens but a few underflow to 0, and trees degenerate to chains.
 COLDEST_DRAFT = 0.1
+PLAIN = "plain"  # the verifier of decoding without a draft
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class Options:
   """Decoding options, as `tv_jax.generate` describes them."""
 
   tree: Tree | str = "eagle"
-  verifier: Rule | None = "traversal"
+  verifier: Rule = "traversal"
   proposal: Proposal | str = "without_replacement"
   temperature: float = 1.0
   max_new_tokens: int = 128
@@ -42,7 +43,7 @@ class Options:
   panel: Sequence[Rule] | None = ()
   top_k: int = 0
   top_p: float = 1.0
-  draft_temperature: float | None = None
+  draft_temperature: float = 0.0
   draft_stop: float = 0.0
   stop: str | Sequence[str] | None = None
   ends: Sequence[int] | None = None
@@ -157,10 +158,7 @@ def decode_config(pair: Pair, options: Options) -> DecodeConfig:
   """
   draft_temperature = options.draft_temperature
   probs.check_temperature("temperature", options.temperature)
-  if draft_temperature is not None:
-    probs.check_temperature("draft_temperature", draft_temperature)
-    if draft_temperature == 0:
-      raise UserError("draft_temperature=0: give a positive number")
+  probs.check_temperature("draft_temperature", draft_temperature)
   checks.number(0, 1, excluded=1)(options.draft_stop, "draft_stop")
   ends, vocabulary = pair.ends, pair.target.config.vocab_size
   if options.ends is not None:
@@ -182,7 +180,7 @@ def decode_config(pair: Pair, options: Options) -> DecodeConfig:
     stop=_stop_strings(pair, options.stop),
   )
   proposal = proposals.resolve(options.proposal)
-  if options.verifier is None:
+  if options.verifier == PLAIN:
     if options.panel or options.among or options.draft_stop:
       raise UserError(
         "plain decoding has no rules (panel, among) and no draft (draft_stop)"
@@ -190,8 +188,8 @@ def decode_config(pair: Pair, options: Options) -> DecodeConfig:
     return plain
   if pair.draft is None:
     raise UserError(
-      "the pair has no draft to speculate with: give verifier=None for plain"
-      " decoding, or load a draft"
+      "the pair has no draft to speculate with: give verifier='plain' to"
+      " decode without one, or load a draft"
     )
   tree, drafter = _tree(pair, options), _drafter(pair, options.draft_stop)
   if 0 < drafter.block < tree.max_depth:
@@ -200,7 +198,7 @@ def decode_config(pair: Pair, options: Options) -> DecodeConfig:
       f" {drafter.block} at most"
     )
   verifier, among, panel = _rules(options, tree, proposal, vocabulary)
-  if draft_temperature is None:
+  if draft_temperature == 0:
     draft_temperature = _draft_temperature(options.temperature, proposal)
   layers = pair.draft.config.target_layers
   return dataclasses.replace(

@@ -42,7 +42,7 @@ def generate(
   prompts: Prompts,
   *,
   tree: Tree | str = "eagle",
-  verifier: Rule | None = "traversal",
+  verifier: Rule = "traversal",
   proposal: Proposal | str = "without_replacement",
   temperature: float = 1.0,
   max_new_tokens: int = 128,
@@ -51,7 +51,7 @@ def generate(
   panel: Sequence[Rule] | None = (),
   top_k: int = 0,
   top_p: float = 1.0,
-  draft_temperature: float | None = None,
+  draft_temperature: float = 0.0,
   draft_stop: float = 0.0,
   stop: str | Sequence[str] | None = None,
   ends: Sequence[int] | None = None,
@@ -81,7 +81,7 @@ def generate(
       all forms).
     verifier: The verification rule: "traversal", "token_level", "block" or
       another name of `tv_jax.verifiers.VERIFIERS`, a `Verifier`, a `decide`
-      function, or the name of your own rule, "package.module:name". None
+      function, or the name of your own rule, "package.module:name". "plain"
       decodes without a draft.
     proposal: How the children of a node are drawn: a name of
       `tv_jax.proposals.PROPOSALS`, a `Proposal`, or the name of your own,
@@ -98,8 +98,8 @@ def generate(
     top_k: Restricts target and draft to their k most likely tokens; 0 for all.
     top_p: Restricts target and draft to the fewest tokens with this total
       probability; 1 for all.
-    draft_temperature: Sampling temperature of the draft. Default: the target's,
-      but at least 0.1; and 1 for a proposal that only ranks tokens.
+    draft_temperature: Sampling temperature of the draft; 0: the target's, but
+      at least 0.1, and 1 for a proposal that only ranks tokens.
     draft_stop: Minimum confidence of a DSpark draft for drafting below a node;
       0 disables the check.
     stop: Stop strings: each answer is truncated before the first match. They
@@ -145,7 +145,7 @@ def stream(
   prompt: str | Sequence[int] | Conversation,
   *,
   tree: Tree | str = "eagle",
-  verifier: Rule | None = "traversal",
+  verifier: Rule = "traversal",
   proposal: Proposal | str = "without_replacement",
   temperature: float = 1.0,
   max_new_tokens: int = 128,
@@ -153,7 +153,7 @@ def stream(
   template: str = "raw",
   top_k: int = 0,
   top_p: float = 1.0,
-  draft_temperature: float | None = None,
+  draft_temperature: float = 0.0,
   draft_stop: float = 0.0,
   stop: str | Sequence[str] | None = None,
   ends: Sequence[int] | None = None,

@@ -298,7 +298,7 @@ def decoding(
   fields = dict(vars(method))
   tree, proposal, verifier = (fields.pop(axis) for axis in DRAFTED_AXES)
   if method.plain:
-    drafted = {"verifier": None}
+    drafted = {"verifier": "plain"}
   else:
     named = settings.named
     drafted = {
@@ -312,7 +312,7 @@ def decoding(
     pair,
     Options(
       batch_size=batch_size,
-      draft_temperature=settings.draft_temperature or None,
+      draft_temperature=settings.draft_temperature,
       top_k=settings.top_k,
       top_p=settings.top_p,
       max_new_tokens=settings.max_new_tokens,

@@ -62,7 +62,7 @@ def main() -> None:
       proposal=settings.proposals[0],
       temperature=settings.temperatures[0],
       seed=settings.seeds[0],
-      draft_temperature=settings.draft_temperature or None,
+      draft_temperature=settings.draft_temperature,
       draft_stop=settings.draft_stop,
       top_k=settings.top_k,
       top_p=settings.top_p,

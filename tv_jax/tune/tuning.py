@@ -23,7 +23,7 @@ import pandas as pd
 
 from tv_jax import tree as tree_lib
 from tv_jax import verifiers
-from tv_jax.engine.config import DecodeConfig, Options, decode_config
+from tv_jax.engine.config import PLAIN, DecodeConfig, Options, decode_config
 from tv_jax.engine.decode import Batch, Prompt, time_in_turn
 from tv_jax.engine.generate import Prompts, decode_all, read_prompts
 from tv_jax.engine.pair import Pair
@@ -43,7 +43,7 @@ SHORT = Options(max_new_tokens=32)
 # the largest size: otherwise there is little to choose from.
 _LEAST, _TIMES = 64, 1.2
 _TIMED = 12  # prompts that trees are timed on
-_PLAIN, _NOTHING = "plain", "\u2013"
+_NOTHING = "\u2013"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,7 @@ class Tuned:
 
   @property
   def _plain_speed(self) -> float:
-    return self.frame["speed"].get(_PLAIN, np.nan)
+    return self.frame["speed"].get(PLAIN, np.nan)
 
   def save(self, path: str | os.PathLike) -> None:
     """Writes the chosen tree as a JSON file, which `tree=` reads."""
@@ -157,8 +157,8 @@ def tune(
     raise UserError(
       f"nodes={nodes}, depth={depth}, sizes={sizes}: give 1 or more"
     )
-  if options.verifier is None:
-    raise UserError("verifier=None: give the rule to find a tree for")
+  if options.verifier == PLAIN:
+    raise UserError("verifier='plain': give the rule to find a tree for")
   rule = verifiers.resolve(options.verifier)
   if not rule.offers:
     raise UserError(
@@ -206,8 +206,8 @@ def tune(
       rows[name] |= _mean("gain", sums - own, items)
   if speed:
     alone = {"batch_size": 1, "panel": None, "among": ()}
-    plain = alone | {"verifier": None, "draft_stop": 0.0}
-    configs = {_PLAIN: configure(**plain)}
+    plain = alone | {"verifier": "plain", "draft_stop": 0.0}
+    configs = {PLAIN: configure(**plain)}
     for name, tree in compared.items():
       configs[name] = configure(tree=tree, **alone)
     unseen = [asked[int(item)] for item in np.unique(items)]
@@ -215,7 +215,7 @@ def tune(
     progress(f"timing {', '.join(configs)}, on {len(some)} prompts", 1, 2)
     for name, times in _time(pair, configs, some).items():
       rows[name] = rows.get(name, {}) | times
-  order = sorted(rows, key=lambda name: name != _PLAIN)
+  order = sorted(rows, key=lambda name: name != PLAIN)
   columns = [f"{x}{e}" for x in _MEANS for e in ("", "_error")]
   frame = pd.DataFrame.from_dict(rows, "index").reindex(
     order, columns=["nodes", "prompts", *columns, "ms"]
