@@ -26,7 +26,7 @@ from tv_jax.verifiers.base import (
 )
 from tv_jax.verifiers.checking import check_drafts
 from tv_jax.verifiers.residual import positive
-from tv_jax.verifiers.walk import DOWN, UP, in_order, settle
+from tv_jax.verifiers.walk import DOWN, UP, settle
 
 # The table imports rules, and rules may import the names above from here.
 # isort: split
@@ -58,7 +58,6 @@ __all__ = [
   "chains_only",
   "check_drafts",
   "decide_checked",
-  "in_order",
   "positive",
   "resolve",
   "settle",

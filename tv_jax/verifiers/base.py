@@ -100,7 +100,7 @@ class Verifier:
   Attributes:
     name: The rule's name, unless it is imported by name; see `resolve`.
     offers: `draft -> Offers`: the coin-independent part of the rule.
-    walk: How nodes are offered: `DOWN`, `UP` or `in_order(..)`; see walk.py.
+    walk: How nodes are offered: `DOWN` or `UP`; see walk.py.
     decision: `(draft, eta) -> Decision`, for a rule without offers.
     refuses: `tree -> str | None`: the reason why the rule is not defined on a
       tree, worded to follow the rule's name. None for a rule of all trees.

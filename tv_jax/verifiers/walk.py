@@ -1,12 +1,11 @@
 """From a rule's offers to its decision and its stopping distribution.
 
-A rule walks in one of three ways:
+A rule walks in one of two ways:
 
 - `DOWN`: from the root, offer the children of the current node in draw order,
   and step to the first one that is accepted. Stop when all are rejected.
 - `UP`: offer all nodes in post-order, children before parents, until one is
   accepted.
-- `in_order(..)`: offer all nodes in another order, until one is accepted.
 
 The root is accepted if no other node is. All arithmetic here is on N scalars,
 without loops on the device.
@@ -17,7 +16,6 @@ Axes: N nodes, K children of a node, V vocabulary.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +23,7 @@ import numpy as np
 
 from tv_jax import probs
 from tv_jax.proposals import INVALID
-from tv_jax.tree import NO_CHILD, ROOT, Tree
+from tv_jax.tree import NO_CHILD, ROOT
 from tv_jax.verifiers.base import NOT_OFFERED, Decision, Draft, Offers, Walk
 
 
@@ -64,30 +62,21 @@ def settle(
   )
 
 
-# UP, and other orders: the first accepted node in the order.
+# UP: the first accepted node in post-order.
 
 
-def in_order(order: Callable[[Tree], np.ndarray]) -> Walk:
-  """Returns the walk in an order: `tree -> [N]`, all nodes, the root last."""
-  return Walk(
-    order=order,
-    decide=functools.partial(_decide, functools.partial(_first, order)),
-    stopping=functools.partial(_stopping, functools.partial(_chances, order)),
-  )
-
-
-def _first(order, tree, offered, hit):
+def _climb(tree, offered, hit):
   """Returns the accepted node [], and which nodes were offered [N]."""
-  order = order(tree)
+  order = tree.postorder
   root = np.arange(len(hit)) == ROOT
   first = jnp.argmax((hit | root)[order]).astype(jnp.int32)
   turn = np.argsort(order).astype(np.int32)
   return jnp.asarray(order)[first], offered & (turn <= first)
 
 
-def _chances(order, tree, chance):
+def _climbs(tree, chance):
   """Returns [N], the probability of each node to be the first accepted one."""
-  order = jnp.asarray(order(tree))
+  order = jnp.asarray(tree.postorder)
   hit = jnp.where(order == ROOT, 1, chance[order])
   missed = jnp.cumprod(jnp.concatenate([jnp.ones_like(hit[:1]), 1 - hit[:-1]]))
   return jnp.zeros_like(chance).at[order].add(hit * missed)
@@ -173,7 +162,11 @@ def _level_order(tree):
   return np.arange(len(tree))
 
 
-UP = in_order(_postorder)
+UP = Walk(
+  order=_postorder,
+  decide=functools.partial(_decide, _climb),
+  stopping=functools.partial(_stopping, _climbs),
+)
 DOWN = Walk(
   order=_level_order,
   decide=functools.partial(_decide, _descend),
