@@ -148,7 +148,7 @@ def where_q_is_one_hot(draft, eta):
 class OfAnother(Verifier):
   """A rule with the stopping distribution of token-level verification."""
 
-  def stopping(self, draft):
+  def stopping(self, draft, offers=None):
     return VERIFIERS["token_level"].stopping(draft)
 
 
