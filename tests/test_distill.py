@@ -15,10 +15,10 @@ import pytest
 import tv_jax
 from tests import checkpoints, oracle, quick
 from tv_jax import distill, drafting, models, runs
-from tv_jax.certify.engine import passes
 from tv_jax.distill import chances, data, distilling, drafts, learning, scoring
 from tv_jax.distill import text as texts
 from tv_jax.distill.distilling import Training
+from tv_jax.drafting import passes, teacher_forced
 from tv_jax.drafting.drafter import Committed
 from tv_jax.io import disk
 from tv_jax.models import mask
@@ -135,9 +135,9 @@ def test_levels_are_those_of_the_drafter_at_each_root(kind, monkeypatch):
   T, D = 12, 3
   tokens = jnp.asarray(checkpoints.tokens(1, T, 48))
   layers = draft.config.target_layers
-  _, read = passes.of_target(pair.target, layers, tokens)
+  _, read = passes.target_features(pair.target, layers, tokens)
   roots = jnp.array([[5, 3, 6, 4]], jnp.int32)
-  levels = [*passes.levels(draft.module, params, tokens, read, roots, D)]
+  levels = [*teacher_forced(draft.module, params, tokens, read, roots, D)]
   assert len(levels) == D
   drafter = drafting.KINDS[pair.kind].drafter(draft.module)
   for w, t in enumerate(roots[0].tolist()):
@@ -208,10 +208,10 @@ def test_a_draft_that_knows_few_tokens_is_written_and_loaded(kind, tmp_path):
   rows = jnp.asarray([[1, 2, 3, 4]])
   layers = pair.draft.config.target_layers
   assert layers == made.module.config.target_layers
-  _, theirs = passes.of_target(target, layers, rows)
+  _, theirs = passes.target_features(target, layers, rows)
   root = jnp.array([[1]], jnp.int32)
   written, fresh = (
-    next(passes.levels(x.module, x.params, rows, theirs, root, 1)).logits
+    next(teacher_forced(x.module, x.params, rows, theirs, root, 1)).logits
     for x in (pair.draft, made)
   )
   np.testing.assert_allclose(written, fresh, rtol=2e-2, atol=2e-2)
@@ -243,7 +243,7 @@ def test_the_loss_is_what_laws_say(known):
   made = drafts.make("independent", target, jax.random.key(0), (0,), known)
   shape = data.Shape(T=8, W=3, D=2)
   rows = jax.tree.map(jnp.asarray, data.Rows.of(text, shape.T))
-  features, _ = passes.of_target(target, (), rows.tokens)
+  features, _ = passes.target_features(target, (), rows.tokens)
   logits = passes.logits(target.params, features)
   normaliser = jax.nn.logsumexp(logits, axis=-1)
   rows = rows._replace(features=features, normaliser=normaliser, read=features)
@@ -256,7 +256,7 @@ def test_the_loss_is_what_laws_say(known):
   # No NaN behind a token that the draft does not know.
   assert all(np.isfinite(x).all() for x in jax.tree.leaves(slope))
   roots, wanted = jnp.array([[2, 3, 4]], jnp.int32), 0.0
-  levels = passes.levels(
+  levels = teacher_forced(
     made.module, made.params, rows.tokens, features, roots, 2
   )
   for level, said in enumerate(levels):
@@ -443,7 +443,7 @@ def test_a_text_is_read_once(pair, folder, tmp_path, monkeypatch):
   assert read == [16]
   for ours, theirs in zip(few, more, strict=True):
     np.testing.assert_array_equal(ours, theirs[:16])
-  features, _ = passes.of_target(pair.target, (), few.tokens[9:10])
+  features, _ = passes.target_features(pair.target, (), few.tokens[9:10])
   size = few.end[9] + 1
   np.testing.assert_allclose(
     few.features[9, :size], features[0, :size], rtol=2e-3, atol=2e-3

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tv_jax.certify.engine import passes
+from tv_jax.drafting import passes, teacher_forced
 from tv_jax.models import dspark
 
 # Outputs of the published code by kind of draft: deepseek-ai/DeepSpec at
@@ -39,13 +39,15 @@ def test_published_numbers_are_ours(name):
   for text, root, (row, i) in zip(tokens, known, cycles, strict=True):
     path = row["ids"][: root + 1] + row["drafted"][i]
     text[: len(path)] = path
-  read = passes.of_target(pair.target, draft.config.target_layers, tokens)[1]
+  read = passes.target_features(
+    pair.target, draft.config.target_layers, tokens
+  )[1]
   roots = np.array(known, np.int32)[:, None]
 
   @jax.jit
   def levels(tokens, read, roots):
     module, params = draft.module, draft.params
-    return [*passes.levels(module, params, tokens, read, roots, K)]
+    return [*teacher_forced(module, params, tokens, read, roots, K)]
 
   for depth, level in enumerate(levels(tokens, read, roots)):
     ours = np.asarray(level.logits)[:, 0]

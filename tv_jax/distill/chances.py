@@ -24,8 +24,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tv_jax.certify.engine import passes
 from tv_jax.distill.data import Rows
+from tv_jax.drafting import passes, teacher_forced
 from tv_jax.models import Config
 
 RULES = ("token_level", "traversal")
@@ -141,7 +141,7 @@ def teacher_forced_levels(
   """
   known, prefix = Known.of(params, module.config), Prefix.empty(roots.shape)
   first, read = rows.first[:, None], jnp.asarray(rows.read, module.config.dtype)
-  levels = passes.levels(module, params, rows.tokens, read, roots, depth)
+  levels = teacher_forced(module, params, rows.tokens, read, roots, depth)
   for number, level in enumerate(levels):
     place = roots + number
     p = passes.at(log_p, place - first)

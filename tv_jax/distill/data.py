@@ -21,8 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax.certify.engine import passes
 from tv_jax.distill.text import Conversation, about_target
+from tv_jax.drafting import passes
 from tv_jax.engine.pair import Pair
 from tv_jax.io import disk
 from tv_jax.io.errors import UserError
@@ -173,7 +173,9 @@ def _table(
   size = _up(max(len(x.tokens) for x in text), 64)
   padded = np.zeros((_ROWS, size), np.int32)
   padded[: len(text)] = Rows.of(text, size).tokens
-  features, outputs = map(_halved, passes.of_target(target, layers, padded))
+  features, outputs = map(
+    _halved, passes.target_features(target, layers, padded)
+  )
   normaliser = _normalisers(target.config, target.params, features, temperature)
   E = features.shape[-1]
   row = [("normaliser", np.float32), ("features", np.float16, E)]

@@ -16,7 +16,6 @@ import jax
 import numpy as np
 
 from tv_jax import probs
-from tv_jax.certify.engine import passes
 from tv_jax.distill import data, drafts, learning, scoring, training
 from tv_jax.distill import text as texts
 from tv_jax.distill.chances import Known
@@ -24,6 +23,7 @@ from tv_jax.distill.data import Shape
 from tv_jax.distill.drafts import Trainee
 from tv_jax.distill.scoring import Scores
 from tv_jax.distill.text import Conversation, Writing, option
+from tv_jax.drafting import passes
 from tv_jax.engine.pair import Pair
 from tv_jax.io import checks, disk
 from tv_jax.io.errors import UserError

@@ -9,9 +9,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from tv_jax.certify.engine import passes
 from tv_jax.distill.chances import overlap, teacher_forced_levels
 from tv_jax.distill.data import Rows, Shape
+from tv_jax.drafting import passes
 from tv_jax.models import products
 
 # Weight of the loss of the confidence.

@@ -22,10 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import probs
-from tv_jax.certify.engine import passes
 from tv_jax.distill.chances import RULES, Known, teacher_forced_levels
 from tv_jax.distill.data import Rows, Shape, usable
 from tv_jax.distill.text import Conversation
+from tv_jax.drafting import passes
 from tv_jax.engine.config import COLDEST_DRAFT
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import Estimate
@@ -119,7 +119,7 @@ def score(
   )
   for start in range(0, len(text), _ROWS):
     part = Rows.of(text[start : start + _ROWS], shape.T)
-    features, read = passes.of_target(
+    features, read = passes.target_features(
       target, draft.config.target_layers, part.tokens
     )
     part = part._replace(features=features, read=read)

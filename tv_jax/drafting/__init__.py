@@ -9,6 +9,7 @@ from tv_jax.drafting.kinds import (
   kind_of,
   load,
   recognise,
+  teacher_forced,
 )
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
   "kind_of",
   "load",
   "recognise",
+  "teacher_forced",
 ]

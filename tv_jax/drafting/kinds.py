@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
+from tv_jax.drafting import passes
 from tv_jax.drafting.drafter import Committed, Drafter, take_at
 from tv_jax.drafting.in_one_pass import InOnePass
+from tv_jax.drafting.passes import Level
 from tv_jax.io.errors import UserError
 from tv_jax.io.reading import listed
 from tv_jax.models import (
@@ -120,6 +123,7 @@ class DraftKind:
     from_checkpoint: Makes the module of a checkpoint, given the target, and the
       dtype and mesh of a draft that does not have its target's.
     drafter: The draft's functions in a cycle.
+    levels: Yields its outputs along a text; see `teacher_forced`.
   """
 
   title: str
@@ -127,6 +131,7 @@ class DraftKind:
   module: type
   from_checkpoint: Callable[..., Any]
   drafter: type[Drafter]
+  levels: Callable[..., Iterator[Level]]
 
 
 KINDS = {
@@ -136,6 +141,7 @@ KINDS = {
     module=decoder.Decoder,
     from_checkpoint=loading.decoder_of,
     drafter=Independent,
+    levels=passes.independent,
   ),
   "eagle": DraftKind(
     title="an EAGLE-1 head",
@@ -143,6 +149,7 @@ KINDS = {
     module=eagle.Eagle,
     from_checkpoint=eagle.from_checkpoint,
     drafter=OnFeatures,
+    levels=passes.on_features,
   ),
   "eagle3": DraftKind(
     title="an EAGLE-3 head",
@@ -150,6 +157,7 @@ KINDS = {
     module=eagle3.Eagle3,
     from_checkpoint=eagle3.from_checkpoint,
     drafter=OnFeatures,
+    levels=passes.on_features,
   ),
   "dspark": DraftKind(
     title="a DSpark draft",
@@ -157,13 +165,31 @@ KINDS = {
     module=dspark.DSpark,
     from_checkpoint=dspark.from_checkpoint,
     drafter=InOnePass,
+    levels=passes.in_one_pass,
   ),
 }
 
 
-def kind_of(draft: Model) -> str:
-  """Returns the name in `KINDS` of a draft."""
-  return next(x for x, y in KINDS.items() if type(draft.module) is y.module)
+def kind_of(module) -> str:
+  """Returns the name in `KINDS` of a draft's module."""
+  return next(x for x, y in KINDS.items() if type(module) is y.module)
+
+
+def teacher_forced(
+  module, params, tokens, read, roots: jax.Array, D: int
+) -> Iterator[Level]:
+  """Yields a draft's output at each level of the chains below the roots.
+
+  Args:
+    module: The draft's module.
+    params: The draft's parameters.
+    tokens: [B, T] token ids; padding after a row's last token has no effect.
+    read: [B, T, J] the target's features that the draft reads.
+    roots: [B, W] positions of the roots, from 1 to T - 1 - D.
+    D: Number of levels.
+  """
+  kind = KINDS[kind_of(module)]
+  return kind.levels(module, params, tokens, read, roots, D)
 
 
 def recognise(checkpoint: Checkpoint) -> str:

@@ -44,7 +44,7 @@ class Pair:
   @property
   def kind(self) -> str | None:
     """The name in `drafting.KINDS` of the draft; None without a draft."""
-    return drafting.kind_of(self.draft) if self.draft else None
+    return drafting.kind_of(self.draft.module) if self.draft else None
 
   def positions(self, drafted: bool = True) -> int:
     """Returns how many tokens a prompt and its answer may have together.

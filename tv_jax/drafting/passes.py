@@ -22,7 +22,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tv_jax.models import Model, decoder, dspark, eagle, eagle3, products
+from tv_jax.models import Model, decoder, dspark, products
 from tv_jax.models import cache as caches
 from tv_jax.models.mask import HIDDEN
 
@@ -46,7 +46,7 @@ def features(module, params, tokens: jax.Array) -> jax.Array:
   return module.apply({"params": params}, tokens, position, mask, cache)[1]
 
 
-def of_target(
+def target_features(
   target: Model, layers: Sequence[int], tokens
 ) -> tuple[jax.Array, jax.Array]:
   """Runs the target over a text.
@@ -63,11 +63,11 @@ def of_target(
   """
   last = target.config.num_hidden_layers - 1
   module = target.module.clone(outputs=(*layers, last) if layers else ())
-  return _of_target(module, target.params, tokens)
+  return _target_features(module, target.params, tokens)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _of_target(module, params, tokens):
+def _target_features(module, params, tokens):
   x = features(module, params, tokens)
   J = x.shape[-1] - module.config.hidden_size
   return (_norm(module, params, x[..., J:]), x[..., :J]) if J else (x, x)
@@ -180,31 +180,6 @@ def _blocks(module, params, tokens, read, roots) -> jax.Array:
     caches.empty(module.config, B, T + W * K),
   )
   return outputs.reshape(B, W, K, -1)
-
-
-_LEVELS = {
-  decoder.Decoder: independent,
-  eagle.Eagle: on_features,
-  eagle3.Eagle3: on_features,
-  dspark.DSpark: in_one_pass,
-}
-
-
-def levels(
-  module, params, tokens, read, roots: jax.Array, D: int
-) -> Iterator[Level]:
-  """Yields a draft's output at each level of the chains below the roots.
-
-  Args:
-    module: The draft's module.
-    params: The draft's parameters.
-    tokens: [B, T] token ids; padding after a row's last token has no effect.
-    read: [B, T, J] the target's features that the draft reads.
-    roots: [B, W] positions of the roots, from 1 to T - 1 - D.
-    D: Number of levels.
-  """
-  draft = _LEVELS[type(module)]
-  return draft(module, params, tokens, read, roots, D)
 
 
 def unembedding(params: dict) -> jax.Array:
