@@ -1,11 +1,13 @@
 """All artefacts on one page: `python -m experiments.results`.
 
 Reads the experiments' folders, and writes every table and figure with its
-command, its date and its machine. Experiments without runs say "Not run".
+command, its date, its machine and its commit, but no speeds: these have pages
+of their own. Experiments without runs say "Not run".
 """
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Iterator
 
@@ -47,7 +49,7 @@ def _section(
   if experiment.configs and not folder.is_dir():
     yield "Not run.\n"
     return
-  groups = read_all(folder, experiment)
+  groups = [_untimed(group) for group in read_all(folder, experiment)]
   artefact = experiment.render(groups)
   yield from map(_where, groups)
   figures = out.parent / out.stem
@@ -57,11 +59,22 @@ def _section(
   yield running.artefact_markdown(artefact, f"{out.stem}/")
 
 
+def _untimed(group: Group) -> Group:
+  """Returns a group without its times."""
+  units = (dataclasses.replace(unit, timing=None) for unit in group.units)
+  return dataclasses.replace(group, units=tuple(units))
+
+
 def _where(group: Group) -> str:
   """Says when a group was run, and on what."""
   environments = [entry for unit in group.units for entry in unit.environments]
   dates = sorted({entry["date"] for entry in environments})
   versions = {f"jax {entry['jax']}" for entry in environments}
+  versions |= {
+    f"commit {entry['revision']}"
+    for entry in environments
+    if entry.get("revision")
+  }
   devices = {
     "{cores} cores of {cpu}".format_map(entry)
     if entry["device"] == "cpu"

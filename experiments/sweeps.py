@@ -41,8 +41,9 @@ PAPER = (
   " stands beside, as a pattern and not a reference. Its Delta is of separate"
   " runs."
 )
+BY_TOKEN = "By token: over all cycles of all questions, as in Spec-Bench."
 SPEEDS = (
-  "By token: over all cycles of all questions, as in Spec-Bench. Token/s: one"
+  "Token/s: one"
   " question at a time, prompts included, all methods in turn on the same few"
   " questions of the first seed; ± shows how much these questions differ. Same"
   " drafts is the gain in tokens/s that does not depend on how long these"
@@ -169,7 +170,9 @@ def _render_main(groups: Sequence[Group]) -> Artefact:
     if pair := paper.closest(group.config["models"]):
       beside = f"the paper's {pair.target} with {pair.draft}"
       artefact.notes.append(f"Beside {group.name} stands {beside}.")
-  artefact.notes += [NOTE, *_about_paper(groups), SPEEDS]
+  artefact.notes += [NOTE, *_about_paper(groups), BY_TOKEN]
+  if any(unit.timing for group in groups for unit in group.units):
+    artefact.notes.append(SPEEDS)
   return artefact
 
 

@@ -110,6 +110,8 @@ def forest(gains: Mapping[str, pd.DataFrame], baseline: str) -> str:
       have the same scale.
     baseline: The rule to which they are compared.
   """
+  from matplotlib.ticker import MaxNLocator
+
   rules = {rule for part in gains.values() for _, rule in part.index}
   color = colors([*rules, baseline])
   titles = len(gains) > 1
@@ -131,6 +133,8 @@ def forest(gains: Mapping[str, pd.DataFrame], baseline: str) -> str:
       axes.spines[:].set_visible(False)
       axes.tick_params(length=0, labelsize=11)
       axes.margins(x=0.02)
+      axes.xaxis.set_major_locator(MaxNLocator(6))
+      axes.xaxis.set_major_formatter(lambda x, _: f"{x:+g}" if x else "0")
       if titles:
         left = -_LEFT / (_RIGHT - _LEFT)
         axes.set_title(plain(title), loc="left", x=left, fontsize=11)
@@ -163,9 +167,11 @@ def forest(gains: Mapping[str, pd.DataFrame], baseline: str) -> str:
   return svg(draw, _WIDTH, sum(heights))
 
 
-def caption(baseline: str) -> str:
+def caption(gains: Mapping[str, pd.DataFrame], baseline: str) -> str:
   """Describes the figure of gains."""
+  (title, *others) = gains or [""]
+  fixed = f": {title}" if title and not others else ""
   return (
     f"Gain over {baseline} on the same drafts, in percent of its expected"
-    f" length. Bars: {_ERRORS} standard errors to each side."
+    f" length{fixed}. Bars: {_ERRORS} standard errors to each side."
   )

@@ -57,6 +57,7 @@ def _parts(table: Table) -> dict:
     "title": table.title,
     "notes": table.notes,
     "groups": [(name, len([*same])) for name, same in groups],
+    "grouped": columns.nlevels > 1,
     "header": [name for _, name in pairs],
     "rows": [*table.flat.itertuples(index=False, name=None)],
     "names": table.cells.index.nlevels,

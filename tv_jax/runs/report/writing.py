@@ -81,7 +81,7 @@ def write(folder: str | os.PathLike) -> Report:
     warnings=warnings,
     result=_result(gains, baseline),
     figure=figures.forest(gains, baseline) if gains else "",
-    caption=figures.caption(baseline),
+    caption=figures.caption(gains, baseline),
     lead=_lead(unit),
     tables=shown,
     traces=_traces(unit),
