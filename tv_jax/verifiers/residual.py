@@ -113,9 +113,10 @@ def begin(families: Families, entry: jax.Array) -> jax.Array:
 def enter(g: jax.Array, families: Families, tree: Tree) -> jax.Array:
   """Returns min(1, g / q_j), each node's probability to be entered: [N].
 
-  It holds for the nodes of which all elder siblings were rejected in g.
+  Valid only for nodes whose elder siblings were all rejected in g. The root's
+  value is arbitrary.
   """
-  parent, rank = tree.parent, tree.rank  # the root's result is arbitrary
+  parent, rank = tree.parent, tree.rank
   exists = families.laws.exists[parent, rank]
   q_at = families.laws.at[parent, rank, rank]
   chance = g[parent, AT + rank] / jnp.where(exists, q_at, 1)
