@@ -68,6 +68,7 @@ def _below(rule: Verifier, draft: Draft, nodes):
     return jnp.ones(1, p.dtype), lambda _: p[nodes[0]]
   parents = np.searchsorted(nodes, tree.parent[nodes])
   subtree = from_parents([-1, *parents[1:]])
+  assert rule.offers
   part = Draft(subtree, proposal, tokens[nodes], q[nodes], p[nodes])
   found = rule.offers(part)
   return rule.stopping(part, found), found.residual

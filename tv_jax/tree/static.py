@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+from typing import Any
 
 import jax
 import numpy as np
@@ -24,9 +25,6 @@ NO_CHILD = -1
 
 # Maximum number of nodes. Programs for larger trees take hours to compile.
 MOST_NODES = 4096
-
-
-Array = jax.Array | np.ndarray
 
 
 @jax.tree_util.register_static
@@ -162,7 +160,7 @@ class Tree:
     return self.max_depth == len(self) - 1
 
 
-def to_all_nodes(tree: Tree, rows: Array) -> Array:
+def to_all_nodes(tree: Tree, rows: Any) -> Any:
   """Expands rows [.., M, V] of nodes with children to all nodes [.., N, V].
 
   Leaves get arbitrary rows.

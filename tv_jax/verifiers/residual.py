@@ -182,8 +182,8 @@ def distribution(
   # g / alpha is [p - beta / alpha q]_+ outside the tokens. If no child exists,
   # this is p to the last bit, and a leaf's row of q is not used.
   alpha = jnp.where(own[ALPHA] > 0, own[ALPHA], 1)
-  ratio, most = own[BETA] / alpha, largest(g.dtype)
-  ratio = jnp.where(ratio > most, most, ratio)
+  ratio, limit = own[BETA] / alpha, largest(g.dtype)
+  ratio = jnp.where(ratio > limit, limit, ratio)
   weights = positive(p - jnp.where(ratio > 0, ratio * q, 0))
   vocabulary = jnp.arange(len(p), dtype=jnp.int32)
   for token, value in zip(tokens, own[AT:] / alpha, strict=True):
