@@ -188,7 +188,7 @@ def arguments(
   draft: Model | None,
   rows: int,
   longest: int,
-) -> tuple[Params, jax.ShapeDtypeStruct, State]:
+) -> tuple[Params, State, jax.ShapeDtypeStruct]:
   """Returns the shapes of the arguments of `decode.advance` for `rows` rows.
 
   Prompts have at most `longest` tokens.
@@ -212,7 +212,7 @@ def arguments(
   params = Params(
     target.params, draft and draft.params, key, number, number, rule
   )
-  return params, rule, state
+  return params, state, rule
 
 
 def bytes_of(tree) -> int:

@@ -57,9 +57,9 @@ class Staged:
     self.whole = jax.jit(
       lambda params, state: cycle.cycle(self.batch.static, params, state)[0]
     )
-    self.draft, self.score, self.verify, self.commit = (
+    self.grow, self.score, self.verify, self.commit = (
       jax.jit(functools.partial(stage, self.batch.static))
-      for stage in (cycle.draft, cycle.score, cycle.verify, cycle.commit)
+      for stage in (cycle.grow, cycle.score, cycle.verify, cycle.commit)
     )
 
   def run(self, _) -> dict[str, float]:
@@ -77,7 +77,7 @@ class Staged:
     times: dict[str, float] = {}
     timed("prefill", lambda: batch.insert([self.prompt], 0))
     params, state = batch.params, batch.state
-    drafted = timed("draft", self.draft, params, state)
+    drafted = timed("draft", self.grow, params, state)
     scored = timed("target", self.score, params, state, drafted)
     verified = timed("verify", self.verify, params, state, drafted, scored.laws)
     state = timed("commit", self.commit, state, drafted, scored, verified)

@@ -1,7 +1,6 @@
 """Files of cycles, read or refused, and the evaluation of rules on them."""
 
 import dataclasses
-import functools
 import pathlib
 import re
 
@@ -14,7 +13,7 @@ from tv_jax import replay
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.replay import comparison, lengths
-from tv_jax.verifiers import VERIFIERS, Draft
+from tv_jax.verifiers import VERIFIERS
 
 TREE = tree_lib.from_parents([-1, 0, 0, 1])
 V = 5
@@ -125,12 +124,9 @@ def cycles(tmp_path):
 
 def test_lengths_are_those_of_the_rule(cycles, monkeypatch):
   stopping = jax.jit(VERIFIERS["traversal"].stopping)
-  proposal = PROPOSALS["without_replacement"]
-  to_all = functools.partial(tree_lib.to_all_nodes, cycles.tree)
   wanted = [
-    stopping(Draft(cycles.tree, proposal, tokens, *map(to_all, laws)))
-    @ (cycles.tree.depth + 1).astype(np.float32)
-    for tokens, *laws in zip(cycles.tokens, cycles.q, cycles.p, strict=True)
+    stopping(cycles.draft(cycle)) @ (cycles.tree.depth + 1).astype(np.float32)
+    for cycle in range(len(cycles))
   ]
   done = []
   monkeypatch.setattr(lengths, "CHUNK", 5)  # and a last one of 2

@@ -63,11 +63,11 @@ class Case:
     arguments = gpu_shapes.arguments(
       self.config, self.target, self.draft, batch, LONGEST
     )
-    self.caches = arguments[-1].caches
+    self.caches = arguments[1].caches
     self.program = gpu_program.compile_for(
       functools.partial(advance, self.config.static),
       *arguments,
-      donate_argnums=2,
+      donate_argnums=1,
       options=options,
     )
 

@@ -12,10 +12,11 @@ from tests.test_generation import PROMPTS
 from tv_jax import replay
 from tv_jax.engine import programs
 from tv_jax.engine.config import Options, decode_config
-from tv_jax.engine.decode import Batch, Prompt, decode, time_in_turn
+from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.state import continuation
 from tv_jax.proposals import INVALID
 from tv_jax.replay import recording
+from tv_jax.runs.timing import time_in_turn
 
 # Prompts differ in length, so that rows do not end in starting order.
 TOKENS = [*PROMPTS, [9, 9], [40, 41], [7] * 9, [33, 2, 1], [47] * 16]

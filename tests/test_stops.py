@@ -9,7 +9,8 @@ import transformers
 
 import tv_jax
 from tests import quick
-from tv_jax.engine.results import Speech, stop_after
+from tv_jax.chat import Speech
+from tv_jax.engine.results import stop_after
 from tv_jax.io import reading
 
 ASKED = [

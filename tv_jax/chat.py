@@ -13,6 +13,7 @@ import contextlib
 import importlib
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ from tv_jax.engine.config import Options, decode_config
 from tv_jax.engine.generate import stream
 from tv_jax.engine.pair import Pair, load
 from tv_jax.engine.programs import keep_programs
-from tv_jax.engine.results import Speech
 from tv_jax.io import cli, reading
 from tv_jax.io.errors import UserError
 
@@ -67,6 +67,40 @@ def choose(target: str | None, draft: str | None) -> tuple[str, str | None]:
   if draft is None:
     draft = DRAFTS.get(target)
   return target, draft or None
+
+
+class Speech:
+  """Turns a stream of tokens into text. Later tokens never change earlier text.
+
+  Attributes:
+    text: The text returned so far.
+  """
+
+  def __init__(self, tokenizer):
+    """Begins with an empty text."""
+    self.text, self._tokens, self._tokenizer = "", [], tokenizer
+
+  def say(self, tokens: Sequence[int]) -> str:
+    """Adds tokens; returns the new text, without an incomplete character."""
+    self._tokens += tokens
+    return self._new(self._whole().rstrip("\ufffd"))
+
+  def rest(self) -> str:
+    """Returns the text that was held back, after the last token."""
+    return self._new(self._whole())
+
+  def _whole(self):
+    # Cleaning would remove spaces that were already returned.
+    return self._tokenizer.decode(
+      self._tokens,
+      skip_special_tokens=True,
+      clean_up_tokenization_spaces=False,
+    )
+
+  def _new(self, whole):
+    new = whole[len(self.text) :]
+    self.text += new
+    return new
 
 
 class Chat:

@@ -12,7 +12,6 @@ from tv_jax.certify import drafts, outcome, worlds
 from tv_jax.certify.findings import Check, Failure, ProposalCheck, Settings
 from tv_jax.certify.proposal import check_proposal
 from tv_jax.certify.worlds import World
-from tv_jax.engine import contract
 from tv_jax.io.errors import UserError
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import NO_CHILD, ROOT, Tree
@@ -20,6 +19,7 @@ from tv_jax.verifiers import (
   VERIFIERS,
   Decide,
   Verifier,
+  contract,
   resolve,
   unsupported_reason,
 )

@@ -28,10 +28,10 @@ from scipy import special
 
 from tv_jax.certify import compiling, drafts, outcome, words, worlds
 from tv_jax.certify.findings import ProposalCheck, Settings
-from tv_jax.engine import contract
 from tv_jax.io import names
 from tv_jax.io.errors import UserError
 from tv_jax.proposals import INVALID, Proposal
+from tv_jax.verifiers import contract
 
 # Among a million correct counts, the probability of a false alarm is 1e-6.
 _RARE = 1e-12

@@ -18,7 +18,7 @@ from tv_jax.tree import Tree
 
 
 class Committed(NamedTuple):
-  """The tokens that the last cycle committed, after the old root.
+  """The old root, then the tokens that the last cycle committed.
 
   Example: in a tree of depth 3, two nodes were accepted. Then gain = 3, tokens
   = [old root, first node, second node, bonus, -], and features has the target's
@@ -68,7 +68,7 @@ class Drafter:
 
   def begin(
     self, params, committed: Committed, length: jax.Array, cache: Cache
-  ) -> tuple[jax.Array, jax.Array, Cache]:
+  ) -> tuple[jax.Array, jax.Array, Cache, Any]:
     """Processes the newly committed tokens, up to and including the root.
 
     Args:
@@ -78,8 +78,8 @@ class Drafter:
       cache: The draft's cache.
 
     Returns:
-      The logits [B, 1, V] and features [B, 1, E] at the root, and the cache,
-      which ends with the root.
+      The logits [B, 1, V] and features [B, 1, E] at the root, the cache, which
+      ends with the root, and what `extend` needs of this pass, if anything.
     """
     raise NotImplementedError
 
@@ -91,6 +91,7 @@ class Drafter:
     positions: jax.Array,  # [B, T]
     seen: jax.Array,  # [B, T, S] attention mask
     cache: Cache,
+    block: Any,  # what `begin` returned for `extend`
   ) -> tuple[jax.Array, jax.Array, Cache]:
     """Processes the nodes of a level.
 
@@ -126,14 +127,21 @@ class Drafter:
     return dataclasses.replace(cache, length=root + 1)
 
 
-def take_at(outputs, place, length):
-  """Keeps the outputs at one place [B] of each row; sets the cache's length."""
+def at_root(outputs, index, length):
+  """Returns what `begin` returns.
+
+  Args:
+    outputs: Logits [B, T, V], features [B, T, E] and cache of a forward pass.
+    index: [B] Where the root is among the T tokens.
+    length: [B] The cache's length with the root.
+  """
   logits, features, cache = outputs
-  place = place[:, None, None]
+  index = index[:, None, None]
   return (
-    jnp.take_along_axis(logits, place, axis=1),
-    jnp.take_along_axis(features, place, axis=1),
+    jnp.take_along_axis(logits, index, axis=1),
+    jnp.take_along_axis(features, index, axis=1),
     dataclasses.replace(cache, length=length),
+    None,
   )
 
 

@@ -69,7 +69,9 @@ def grow(
   """
   drafter, params, law = growing.drafter, growing.params, growing.law
   keys = _keys(growing, tree)
-  logits, features, cache = drafter.begin(params, committed, length, cache)
+  logits, features, cache, block = drafter.begin(
+    params, committed, length, cache
+  )
   B, root = len(logits), cache.length - 1
   level = _Level(
     np.array([ROOT]), jnp.ones((B, 1), bool), law(logits), features
@@ -96,6 +98,7 @@ def grow(
         root, jnp.asarray(tree.ancestors[inner][:, tree.inner]), cache.slots
       ),
       cache,
+      block,
     )
     level = _Level(inner, own != INVALID, law(logits), features)
     laws.append(level.laws)
@@ -103,8 +106,7 @@ def grow(
     tokens=jnp.concatenate(tokens, axis=1),
     laws=jnp.concatenate(laws, axis=1),
     root=root,
-    # A plain cache: drops the outputs that in_one_pass.py stores with it.
-    cache=Cache(keys=cache.keys, values=cache.values, length=cache.length),
+    cache=cache,
     fault=fault,
   )
 

@@ -15,22 +15,13 @@ from tv_jax.models import Cache, dspark, mask
 from tv_jax.tree import Tree
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Passed(Cache):
-  """The cache, and the outputs of a forward pass over a block of positions."""
-
-  logits: jax.Array  # [B, K, V]
-  outputs: jax.Array  # [B, K, E]
-
-
 @dataclasses.dataclass(frozen=True)
 class InOnePass(Drafter):
   """A draft that computes the logits for all depths of the tree in one pass.
 
   A Markov head then adds a bias that depends on the node's token. The cache
   holds only tokens that the target has processed, so not the root. The rows of
-  a block follow behind, and the next catch-up overwrites them. The only feature
+  a block follow behind, and the next `begin` overwrites them. The only feature
   of a node is its confidence, if the draft predicts it.
   """
 
@@ -51,9 +42,9 @@ class InOnePass(Drafter):
     and 8 go to slots 6, 7 and 8. The block is token 9 followed by mask tokens,
     at positions 9 and up. After a prompt of one token there are no features.
     """
-    block = dspark.block_of(self.module.config)
+    config = dspark.block_of(self.module.config)
     root = last_committed(committed)
-    masks = jnp.full((len(root), block.size - 1), block.mask, root.dtype)
+    masks = jnp.full((len(root), config.size - 1), config.mask, root.dtype)
     logits, outputs, cache = self._pass(
       params,
       jnp.concatenate([root, masks], axis=1),
@@ -61,32 +52,21 @@ class InOnePass(Drafter):
       length - 1,
       cache,
     )
-    cache = Passed(
-      keys=cache.keys,
-      values=cache.values,
-      length=length,
-      logits=logits,
-      outputs=outputs,
+    cache = dataclasses.replace(cache, length=length)
+    block = logits, outputs
+    first = self.extend(
+      params, root, None, length[:, None] - 1, None, cache, block
     )
-    return self.extend(params, root, None, length[:, None] - 1, None, cache)
+    return *first, block
 
-  def extend(
-    self,
-    params,
-    tokens,
-    features: jax.Array | None,
-    positions,
-    seen: jax.Array | None,
-    cache: Cache,
-  ):
-    """Adds the Markov head's bias to the logits of the nodes' depth."""
+  def extend(self, params, tokens, features, positions, seen, cache, block):
+    """Adds the Markov head's bias to the logits of the nodes' depth.
+
+    `block` has the logits [B, K, V] and outputs [B, K, E] of the pass.
+    """
     del features, seen
-    assert isinstance(cache, Passed)
     depth = (positions[:, :1] - cache.length[:, None] + 1)[..., None]
-    logits, outputs = (
-      jnp.take_along_axis(x, depth, axis=1)
-      for x in (cache.logits, cache.outputs)
-    )
+    logits, outputs = (jnp.take_along_axis(x, depth, axis=1) for x in block)
     bias, confidence = self.module.apply(
       {"params": params}, tokens, outputs, method="after"
     )

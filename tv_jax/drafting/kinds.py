@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from tv_jax.drafting import passes
-from tv_jax.drafting.drafter import Committed, Drafter, take_at
+from tv_jax.drafting.drafter import Committed, Drafter, at_root
 from tv_jax.drafting.in_one_pass import InOnePass
 from tv_jax.drafting.passes import Level
 from tv_jax.io.errors import UserError
@@ -66,11 +66,11 @@ class Independent(Drafter):
     )
     cache = dataclasses.replace(cache, length=start)
     outputs = causal_pass(self.module, params, (tokens,), cache)
-    return take_at(outputs, length - 1 - start, length)
+    return at_root(outputs, length - 1 - start, length)
 
-  def extend(self, params, tokens, features, positions, seen, cache: Cache):
+  def extend(self, params, tokens, features, positions, seen, cache, block):
     """Processes the tokens; features are not used."""
-    del features
+    del features, block
     return self.module.apply({"params": params}, tokens, positions, seen, cache)
 
   def commit(self, cache: Cache, tree: Tree, root, path, gain) -> Cache:
@@ -102,10 +102,11 @@ class OnFeatures(Drafter):
     rows = committed.tokens[:, 1:], committed.features
     outputs = causal_pass(self.module, params, rows, cache)
     last = jnp.maximum(committed.gain - 1, 0)
-    return take_at(outputs, last, cache.length + committed.gain)
+    return at_root(outputs, last, cache.length + committed.gain)
 
-  def extend(self, params, tokens, features, positions, seen, cache: Cache):
+  def extend(self, params, tokens, features, positions, seen, cache, block):
     """Processes the tokens with the features of their parents."""
+    del block
     return self.module.apply(
       {"params": params}, tokens, features, positions, seen, cache
     )

@@ -9,14 +9,13 @@ from typing import Any
 from tv_jax import drafting, probs, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.drafting import Drafter
-from tv_jax.engine import contract
 from tv_jax.engine.pair import Pair
 from tv_jax.io import checks
 from tv_jax.io.errors import UserError
 from tv_jax.io.reading import brief
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
-from tv_jax.verifiers import Decide, Verifier
+from tv_jax.verifiers import Decide, Verifier, contract
 
 # A rule by name, as an object, or as its function.
 Rule = Verifier | Decide | str

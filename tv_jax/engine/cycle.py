@@ -40,9 +40,9 @@ CHUNK, _CPU_CHUNK = 256, 64
 def insert(
   static: Static,
   params: Params,
+  state: State,
   request: Request,
   slot: jax.Array,
-  state: State,
 ) -> State:
   """Reads prompts into the caches of some slots.
 
@@ -74,9 +74,11 @@ def insert(
     )
   before_root = jnp.maximum(length - 1, 0)
   target = dataclasses.replace(caches.target, length=before_root)
-  draft = caches.draft
-  if draft:  # it reads the last two tokens of the prompt in the first cycle
-    draft = dataclasses.replace(draft, length=jnp.maximum(length - 2, 0))
+  draft_cache = caches.draft
+  if draft_cache:
+    # The first cycle's draft reads the last two tokens of the prompt.
+    before_last = jnp.maximum(length - 2, 0)
+    draft_cache = dataclasses.replace(draft_cache, length=before_last)
   # The last two tokens of each prompt; a prompt of one token repeats it.
   last = length[:, None] - jnp.array([[2, 1]], jnp.int32)
   tokens = jnp.take_along_axis(request.tokens, jnp.maximum(last, 0), axis=1)
@@ -91,7 +93,7 @@ def insert(
       features=jnp.pad(feature, ((0, 0), (0, D), (0, 0))),
       gain=jnp.ones_like(length),
     ),
-    caches=Caches(target, draft),
+    caches=Caches(target, draft_cache),
     records=records,
   )
   return jax.tree.map(
@@ -115,16 +117,16 @@ def _read(static, params, request, size, at, caches, feature):
   _, features, target = causal_pass(
     static.target, params.target, (tokens,), caches.target
   )
-  draft = caches.draft
+  draft_cache = caches.draft
   if static.drafter:
-    draft = static.drafter.prefill(
-      params.draft, tokens, following, features, draft
+    draft_cache = static.drafter.prefill(
+      params.draft, tokens, following, features, draft_cache
     )
-  place = request.length - 2 - at
-  inside = ((place >= 0) & (place < size))[:, None, None]
-  place = jnp.clip(place, 0, size - 1)[:, None, None]
-  feature_here = jnp.take_along_axis(features, place, axis=1)
-  return Caches(target, draft), jnp.where(inside, feature_here, feature)
+  index = request.length - 2 - at
+  inside = ((index >= 0) & (index < size))[:, None, None]
+  index = jnp.clip(index, 0, size - 1)[:, None, None]
+  feature_here = jnp.take_along_axis(features, index, axis=1)
+  return Caches(target, draft_cache), jnp.where(inside, feature_here, feature)
 
 
 class Scored(NamedTuple):
@@ -144,7 +146,7 @@ def cycle(
     The next state, the drafted trees, and the target's probabilities [B, N, V].
   """
   with jax.named_scope("draft"):
-    drafted = draft(static, params, state)
+    drafted = grow(static, params, state)
   with jax.named_scope("target"):
     scored = score(static, params, state, drafted)
   with jax.named_scope("verify"):
@@ -154,7 +156,7 @@ def cycle(
   return state, drafted._replace(cache=None), scored.laws
 
 
-def draft(static: Static, params: Params, state: State) -> Drafted:
+def grow(static: Static, params: Params, state: State) -> Drafted:
   """Drafts a tree for each row; in plain decoding only its root."""
   if not static.drafter:
     root = last_committed(state.committed)
@@ -182,7 +184,7 @@ def draft(static: Static, params: Params, state: State) -> Drafted:
 
 
 def score(
-  static: Static, params: Params, state: State, draft: Drafted
+  static: Static, params: Params, state: State, drafted: Drafted
 ) -> Scored:
   """Runs the target on all nodes in one pass, with a tree attention mask."""
   cache = state.caches.target
@@ -192,7 +194,7 @@ def score(
     ancestors = jnp.asarray(static.tree.ancestors)
   logits, features, cache = static.target.apply(
     {"params": params.target},
-    draft.tokens,
+    drafted.tokens,
     cache.length[:, None] + depth[None],
     mask.tree(cache.length, ancestors, cache.slots),
     cache,
@@ -205,7 +207,7 @@ def verify(
   static: Static,
   params: Params,
   state: State,
-  draft: Drafted,
+  drafted: Drafted,
   laws: jax.Array,  # [B, N, V]
 ) -> Verified:
   """Decides which node of each row's tree is accepted; draws bonus tokens."""
@@ -222,7 +224,7 @@ def verify(
 
   eta = coins(state, static.nodes, laws.dtype)
   return jax.vmap(verify_row)(
-    keys, eta, draft.tokens, draft.laws, laws, draft.fault
+    keys, eta, drafted.tokens, drafted.laws, laws, drafted.fault
   )
 
 
@@ -248,7 +250,7 @@ def _verify_row(static, choice, key, eta, tokens, q, p, fault) -> Verified:
     tokens, q, p = jax.lax.optimization_barrier((tokens, q, p))
   q = tree_lib.to_all_nodes(static.tree, q)
   draft = Draft(static.tree, static.proposal, tokens, q, p)
-  offers = {rule: rule.offers(draft) for rule in static.panel if rule.offers}
+  offers = {rule: rule.offers(draft) for rule in static.panel}
 
   def decide(rule):
     return decide_checked(rule, draft, eta, offers.get(rule))
@@ -270,30 +272,30 @@ def _verify_row(static, choice, key, eta, tokens, q, p, fault) -> Verified:
 def commit(
   static: Static,
   state: State,
-  draft: Drafted,
+  drafted: Drafted,
   scored: Scored,
   verified: Verified,
 ) -> State:
   """Appends the accepted path and the bonus token, and discards the rest."""
-  node, active, draft_cache = verified.node, ~state.done, draft.cache
+  node, active, draft_cache = verified.node, ~state.done, drafted.cache
   tree = static.tree
   if static.drafter and tree:
     path = jnp.asarray(tree.paths)[node]
     gain = jnp.where(active, jnp.asarray(tree.depth)[node] + 1, 0)
     assert draft_cache is not None
     draft_cache = static.drafter.commit(
-      draft_cache, tree, draft.root, path, gain
+      draft_cache, tree, drafted.root, path, gain
     )
   else:
     path, gain = node[:, None], active.astype(jnp.int32)
   # With path = [root, 2, 5, -] and gain = 3: [root, token 2, token 5, bonus].
-  tokens = jnp.take_along_axis(draft.tokens, path, axis=1)
+  tokens = jnp.take_along_axis(drafted.tokens, path, axis=1)
   tokens = jnp.concatenate([tokens, tokens[:, -1:]], axis=1)
-  place = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
-  tokens = jnp.where(place == gain[:, None], verified.token[:, None], tokens)
+  index = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
+  tokens = jnp.where(index == gain[:, None], verified.token[:, None], tokens)
   features = jnp.take_along_axis(scored.features, path[..., None], axis=1)
-  drafted = jnp.sum(draft.tokens[:, 1:] != INVALID, axis=1, dtype=jnp.int32)
-  records, done = record(static, state, tokens[:, 1:], gain, drafted, verified)
+  count = jnp.sum(drafted.tokens[:, 1:] != INVALID, axis=1, dtype=jnp.int32)
+  records, done = record(static, state, tokens[:, 1:], gain, count, verified)
   start = state.length - 1
   if tree and not tree.is_chain:
     target = compact(scored.cache, start, path, gain)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import collections
 import dataclasses
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,8 +40,6 @@ _BLOCK, _CPU_BLOCK = 128, 16
 # P and W are powers of 2 up to CHUNK and NEW, and multiples of these above.
 NEW = 128
 
-Name = TypeVar("Name", bound=Hashable)
-
 
 class Prompt(NamedTuple):
   """A prompt to continue.
@@ -58,11 +56,11 @@ class Prompt(NamedTuple):
 
 
 def advance(
-  static: Static, params: Params, done: jax.Array, state: State
+  static: Static, params: Params, state: State, min_finished: jax.Array
 ) -> State:
-  """Runs cycles until at least `done` rows have finished."""
+  """Runs cycles until at least `min_finished` rows have finished."""
   return jax.lax.while_loop(
-    lambda state: jnp.sum(state.done) < done,
+    lambda state: jnp.sum(state.done) < min_finished,
     lambda state: cycle.cycle(static, params, state)[0],
     state,
   )
@@ -92,7 +90,7 @@ class Batch:
     self._programs: dict[Callable, jax.stages.Compiled] = {}
     target = pair.target.config
     # The sharding of small arrays: copies on all devices.
-    self._place = sharding.placement("", pair.target.mesh)
+    self._sharding = sharding.placement("", pair.target.mesh)
     static, rule = config.static, 0
     draft = pair.draft if static.drafter else None
     if config.verifier:
@@ -138,9 +136,9 @@ class Batch:
       "prefill", cycle.insert, Request(**self._put(request)), first
     )
 
-  def advance(self, done: int) -> None:
-    """Runs cycles until at least `done` rows have finished."""
-    count = self._put(np.int32(done))
+  def advance(self, min_finished: int) -> None:
+    """Runs cycles until at least `min_finished` rows have finished."""
+    count = self._put(np.int32(min_finished))
     self.state = self._run("cycles", advance, count, loops=True)
 
   def step(self) -> tuple[Drafted, jax.Array]:
@@ -160,7 +158,7 @@ class Batch:
 
     A function has one program: its arguments always have the same shapes.
     """
-    arguments = self.params, *arguments, self.state
+    arguments = self.params, self.state, *arguments
     begin = time.perf_counter()
     if function not in self._programs:
       self._programs[function] = programs.program(
@@ -183,7 +181,7 @@ class Batch:
 
   def _put(self, arrays):
     """Copies host arrays to all devices of the batch."""
-    return jax.device_put(arrays, self._place)
+    return jax.device_put(arrays, self._sharding)
 
 
 def decode(
@@ -205,13 +203,13 @@ def decode(
     this prompt and all earlier prompts have finished.
   """
   waiting = collections.deque(enumerate(prompts))
-  places: dict[int, int] = {}  # slot -> index of its prompt
+  running: dict[int, int] = {}  # slot -> index of its prompt
   ended: dict[int, Continuation] = {}  # finished prompts, not yet yielded
   due = 0  # index of the next prompt to yield
   while due < len(prompts):
     for slot in range(batch.size):
-      if waiting and slot not in places:
-        places[slot], prompt = waiting.popleft()
+      if waiting and slot not in running:
+        running[slot], prompt = waiting.popleft()
         batch.insert([prompt], slot)
     wanted = 1 if waiting else batch.size
     if step:
@@ -220,73 +218,11 @@ def decode(
     else:
       batch.advance(wanted)
     done, records = jax.device_get((batch.state.done, batch.state.records))
-    for slot in [slot for slot in places if done[slot]]:
-      ended[places.pop(slot)] = continuation(records, slot)
+    for slot in [slot for slot in running if done[slot]]:
+      ended[running.pop(slot)] = continuation(records, slot)
     while due in ended:
       yield ended.pop(due)
       due += 1
-
-
-class Timed(NamedTuple):
-  """One answer with its times in seconds, compilation excluded."""
-
-  prefill: float
-  cycles: float
-  continuation: Continuation
-
-  @property
-  def seconds(self) -> float:
-    """Time of the whole answer."""
-    return self.prefill + self.cycles
-
-
-def time_in_turn(
-  pair: Pair,
-  configs: Mapping[Name, DecodeConfig],
-  prompts: Sequence[Prompt],
-  longest: int,
-  *,
-  rounds: int = 1,
-) -> tuple[dict[Name, list[Timed]], dict[Name, float]]:
-  """Times several configs, one prompt at a time.
-
-  All configs answer a prompt before the next prompt is asked, so that other
-  work on the machine slows all of them alike.
-
-  Args:
-    pair: The target and its draft.
-    configs: The decoding options, by name.
-    prompts: The prompts to continue.
-    longest: Maximum prompt length; prompts are padded to it.
-    rounds: Number of times that each config answers each prompt.
-
-  Returns:
-    The answers by name, round by round, and the seconds of compilation by name.
-  """
-  # All batches are kept, so that each config compiles its programs only once,
-  # even if there are more configs than the cache of programs holds.
-  batches = {
-    name: Batch(pair, config, 1, longest) for name, config in configs.items()
-  }
-
-  def answer(name, prompt):
-    spent = batches[name].seconds
-    spent["prefill"] = spent["cycles"] = 0.0
-    (own,) = decode(batches[name], [prompt])
-    return Timed(spent["prefill"], spent["cycles"], own)
-
-  for name in configs:
-    answer(name, prompts[0])  # untimed: it compiles and warms up
-  compiling = {
-    name: batch.seconds["compile"] for name, batch in batches.items()
-  }
-  names, answers = [*configs], {name: [] for name in configs}
-  for turn in range(rounds):
-    for place, prompt in enumerate(prompts):
-      first = (turn + place) % len(names)
-      for name in (*names[first:], *names[:first]):
-        answers[name].append(answer(name, prompt))
-  return answers, compiling
 
 
 def padded(length: int, most: int) -> int:
@@ -301,7 +237,7 @@ def cache_slots(static: Static, prompt: int, new: int) -> int:
 
   The last cycle may commit D tokens beyond the limit. A finished row still
   takes part in other rows' cycles, so there is room for one more cycle: the N
-  nodes of a tree, or a draft's D + 1 tokens of catch-up and its block.
+  nodes of a tree, or the D + 1 tokens that a draft reads again and its block.
   """
   N, D = static.nodes, static.depth
   ahead = static.drafter.block if static.drafter else 0

@@ -54,7 +54,7 @@ def program(
   Args:
     function: The function to compile.
     static: The options to compile for.
-    *arguments: Arrays. The last one, the state, is donated.
+    *arguments: Parameters, the state, which is donated, and other arrays.
     loops: Whether the function loops over cycles. A GPU runs such a loop as one
       CUDA graph.
     results: Number of results. The first is the next state, with the shardings
@@ -74,10 +74,10 @@ def _compile(function, static, shapes, structure, loops, results, numerics):
   del numerics  # part of the cache's key only: jax reads these settings
   _announce(function.__name__, static)
   arguments = jax.tree.unflatten(structure, shapes)
-  state = jax.tree.map(lambda x: x.sharding, arguments[-1])
+  state = jax.tree.map(lambda x: x.sharding, arguments[1])
   jitted = jax.jit(
     functools.partial(function, static),
-    donate_argnums=len(arguments) - 1,
+    donate_argnums=1,
     out_shardings=state if results == 1 else (state, *[None] * (results - 1)),
   )
   return jitted.lower(*arguments).compile(_graphs() if loops else None)

@@ -211,37 +211,3 @@ def stop_after(
   if not complete(len(tokens)):
     return None
   return next(filter(complete, range(1, len(tokens) + 1)))
-
-
-class Speech:
-  """Turns a stream of tokens into text. Later tokens never change earlier text.
-
-  Attributes:
-    text: The text returned so far.
-  """
-
-  def __init__(self, tokenizer):
-    """Begins with an empty text."""
-    self.text, self._tokens, self._tokenizer = "", [], tokenizer
-
-  def say(self, tokens: Sequence[int]) -> str:
-    """Adds tokens; returns the new text, without an incomplete character."""
-    self._tokens += tokens
-    return self._new(self._whole().rstrip("\ufffd"))
-
-  def rest(self) -> str:
-    """Returns the text that was held back, after the last token."""
-    return self._new(self._whole())
-
-  def _whole(self):
-    # Cleaning would remove spaces that were already returned.
-    return self._tokenizer.decode(
-      self._tokens,
-      skip_special_tokens=True,
-      clean_up_tokenization_spaces=False,
-    )
-
-  def _new(self, whole):
-    new = whole[len(self.text) :]
-    self.text += new
-    return new

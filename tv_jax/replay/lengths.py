@@ -12,11 +12,10 @@ import numpy as np
 
 from tv_jax import tree as tree_lib
 from tv_jax import verifiers
-from tv_jax.engine import contract
 from tv_jax.io.errors import UserError
 from tv_jax.io.progress import Progress, silent
 from tv_jax.replay.cycles import Cycles
-from tv_jax.verifiers import Decide, Decision, Draft, Verifier
+from tv_jax.verifiers import Decide, Decision, Draft, Verifier, contract
 
 # Maximum number of cycles, and of bytes of distributions, in one call.
 CHUNK, BYTES = 256, 1 << 28

@@ -1,4 +1,4 @@
-"""Measures speed at batch 1, after warm-up, without panel and trace.
+"""Measures speed at batch 1, after warm-up, without a panel.
 
 All methods take turns on each question, so that other load on the machine slows
 all of them alike.
@@ -7,18 +7,85 @@ all of them alike.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import jax
 
-from tv_jax.engine.decode import time_in_turn
+from tv_jax.engine.config import DecodeConfig
+from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.pair import Pair
+from tv_jax.engine.state import Continuation
 from tv_jax.io.progress import Progress
 from tv_jax.runs import asking, environment
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs.questions import Question
 from tv_jax.runs.records import AXES, Method
 from tv_jax.runs.settings import Run, decoding, grid
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+class Timed(NamedTuple):
+  """One answer with its times in seconds, compilation excluded."""
+
+  prefill: float
+  cycles: float
+  continuation: Continuation
+
+  @property
+  def seconds(self) -> float:
+    """Time of the whole answer."""
+    return self.prefill + self.cycles
+
+
+def time_in_turn(
+  pair: Pair,
+  configs: Mapping[Name, DecodeConfig],
+  prompts: Sequence[Prompt],
+  longest: int,
+  *,
+  rounds: int = 1,
+) -> tuple[dict[Name, list[Timed]], dict[Name, float]]:
+  """Times several configs, one prompt at a time.
+
+  All configs answer a prompt before the next prompt is asked, so that other
+  work on the machine slows all of them alike.
+
+  Args:
+    pair: The target and its draft.
+    configs: The decoding options, by name.
+    prompts: The prompts to continue.
+    longest: Maximum prompt length; prompts are padded to it.
+    rounds: Number of times that each config answers each prompt.
+
+  Returns:
+    The answers by name, round by round, and the seconds of compilation by name.
+  """
+  # All batches are kept, so that each config compiles its programs only once,
+  # even if there are more configs than the cache of programs holds.
+  batches = {
+    name: Batch(pair, config, 1, longest) for name, config in configs.items()
+  }
+
+  def answer(name, prompt):
+    spent = batches[name].seconds
+    spent["prefill"] = spent["cycles"] = 0.0
+    (own,) = decode(batches[name], [prompt])
+    return Timed(spent["prefill"], spent["cycles"], own)
+
+  for name in configs:
+    answer(name, prompts[0])  # untimed: it compiles and warms up
+  compiling = {
+    name: batch.seconds["compile"] for name, batch in batches.items()
+  }
+  names, answers = [*configs], {name: [] for name in configs}
+  for turn in range(rounds):
+    for place, prompt in enumerate(prompts):
+      first = (turn + place) % len(names)
+      for name in (*names[first:], *names[:first]):
+        answers[name].append(answer(name, prompt))
+  return answers, compiling
 
 
 def measure(

@@ -24,13 +24,14 @@ import pandas as pd
 from tv_jax import tree as tree_lib
 from tv_jax import verifiers
 from tv_jax.engine.config import PLAIN, DecodeConfig, Options, decode_config
-from tv_jax.engine.decode import Batch, Prompt, time_in_turn
+from tv_jax.engine.decode import Batch, Prompt
 from tv_jax.engine.generate import Prompts, decode_all, read_prompts
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import Estimate
 from tv_jax.io import disk, reading
 from tv_jax.io.errors import UserError
 from tv_jax.io.progress import Progress, silent
+from tv_jax.runs.timing import time_in_turn
 from tv_jax.tree import Tree
 from tv_jax.tune import choosing
 from tv_jax.verifiers import Draft, Verifier
