@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> None:
   if _RENDER.value:
     for experiment in experiments:
       place = workdir / experiment.name
-      groups = experiment_lib.read_all(place, experiment)
+      groups = experiment_lib.read_all(place)
       running.write(experiment, groups, place)
     return
   plans = [plan(experiment) for experiment in experiments]  # names are checked
@@ -71,19 +71,11 @@ def main(arguments: list[str]) -> None:
 
 def plan(experiment: Experiment) -> running.Plan:
   """Returns the runs of an experiment, with the command line's fields."""
-  planned = {}
-  if not experiment.configs:  # it needs no models
-    return planned
   configs = experiment_lib.configs(experiment, _SMOKE.value)
-  for config in configs.values():
-    for shard in experiment_lib.shards(experiment, config, _SMOKE.value):
-      key = str(config.experiment), shard.name
-      if key in planned:
-        raise UserError(
-          f"{'/'.join(key)} is several runs: give each config another name"
-        )
-      planned[key] = runs.from_config(shard.of(config))
-  return planned
+  return {
+    run.name: runs.from_config(run.config)
+    for run in experiment_lib.planned(experiment, configs, _SMOKE.value)
+  }
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import pathlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import ml_collections
@@ -25,17 +25,26 @@ from tv_jax.runs.tables import Table
 
 
 class Shard(NamedTuple):
-  """A run of an experiment."""
+  """A part of a config's grid: the name of its folder, and fields to set."""
 
-  name: str  # of its folder
-  overrides: dict  # fields of the config to set, by dotted name
+  name: str
+  fields: dict  # by dotted name
 
-  def of(self, config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
-    """Returns the config of this run."""
-    result = config.copy_and_resolve_references()
-    result.unlock()
-    result.update_from_flattened_dict(self.overrides)
-    return result.lock()
+
+class Planned(NamedTuple):
+  """A run of an experiment.
+
+  Attributes:
+    name: The config's name and the shard's, which is also its folder.
+    source: The config, as --config takes it.
+    fields: The fields that the experiment sets, by dotted name.
+    config: The config with these fields.
+  """
+
+  name: str
+  source: str
+  fields: dict
+  config: ml_collections.ConfigDict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,41 +178,55 @@ def configs(experiment: Experiment, smoke: bool) -> dict:
   They are by name, as --config takes it. A smoke run has one by default.
   """
   defaults = experiment.configs[: 1 if smoke else None]
-  configs = config_flag.several(sys.argv, defaults)
-  overrides = [
-    {*shard.overrides}
-    for config in configs.values()
-    for shard in shards(experiment, config, smoke)
-  ]
-  swept = set.intersection(*overrides) - {"seeds"} if overrides else set()
+  found = config_flag.several(sys.argv, defaults)
+  runs_of = planned(experiment, found, smoke)
+  swept = set.intersection(*({*run.fields} for run in runs_of)) - {"seeds"}
   fields = (field for field, _ in config_flag.given_fields(sys.argv))
   if wrong := swept.intersection(fields):
     raise UserError(
       f"config.{min(wrong)} is set by the experiment itself: leave it out, or"
       " run the config with tv_jax.main"
     )
-  return configs
+  return found
 
 
-def shards(
-  experiment: Experiment, config: ml_collections.ConfigDict, smoke: bool
-) -> list[Shard]:
-  """Returns what to run of a config, with everything that is set in it.
+def planned(
+  experiment: Experiment,
+  configs: Mapping[str, Any],
+  smoke: bool = False,
+  devices: int | None = None,
+) -> list[Planned]:
+  """Returns the runs of an experiment.
 
-  A smoke run has the first and the last of three trees and more.
+  Args:
+    experiment: The experiment.
+    configs: ConfigDicts by name, as --config takes it.
+    smoke: Whether to make minimal runs that show that everything works: of the
+      first and the last of three trees and more.
+    devices: The number of devices that share a target; None: as configs say.
   """
-  little = {}
-  if smoke:
-    fields: Any = config
-    little, trees = dict(SMOKE), names.split(fields.trees)
-    if trees[2:]:
-      little["trees"] = f"{trees[0]} {trees[-1]}"
-    if fields.batch_size > _ROWS:
-      little["batch_size"] = _ROWS
-  return [
-    Shard(shard.name, {**little, **experiment.base, **shard.overrides})
-    for shard in experiment.sweep(config, smoke)
-  ]
+  result: dict[str, Planned] = {}
+  for source, config in configs.items():
+    little = {}
+    if smoke:
+      little, trees = dict(SMOKE), names.split(config.trees)
+      if trees[2:]:
+        little["trees"] = f"{trees[0]} {trees[-1]}"
+      if config.batch_size > _ROWS:
+        little["batch_size"] = _ROWS
+    if devices and devices != config.models.devices:
+      little["models.devices"] = devices
+    for shard in experiment.sweep(config, smoke):
+      name = f"{config.experiment}/{shard.name}"
+      if name in result:
+        raise UserError(
+          f"{name} is several runs: give each config another name"
+        )
+      fields = {**little, **experiment.base, **shard.fields}
+      whole = config.copy_and_resolve_references().unlock()
+      whole.update_from_flattened_dict(fields)
+      result[name] = Planned(name, source, fields, whole.lock())
+  return [*result.values()]
 
 
 def by_seed(
@@ -248,7 +271,7 @@ def read(folder: pathlib.Path, wanted: Sequence[str] = ()) -> Group:
   return Group(folder.absolute().name, units, missing)
 
 
-def read_all(place: pathlib.Path, experiment: Experiment) -> list[Group]:
+def read_all(place: pathlib.Path) -> list[Group]:
   """Reads the runs of an experiment: a group for each config."""
   folders = sorted(place.iterdir()) if place.is_dir() else []
   groups = [
@@ -256,6 +279,6 @@ def read_all(place: pathlib.Path, experiment: Experiment) -> list[Group]:
     for folder in folders
     if folder.is_dir() and store.read_many(folder)
   ]
-  if experiment.configs and not groups:
+  if not groups:
     raise UserError(f"{place}: there is no run in it")
   return groups

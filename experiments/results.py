@@ -46,10 +46,10 @@ def _section(
   """Makes an experiment's part of the page, and writes its figures."""
   title, name = experiment.title, experiment.name
   yield f"## {title}\n\n    python -m experiments {name}\n"
-  if experiment.configs and not folder.is_dir():
+  if not folder.is_dir():
     yield "Not run.\n"
     return
-  groups = [_untimed(group) for group in read_all(folder, experiment)]
+  groups = [_untimed(group) for group in read_all(folder)]
   artefact = experiment.render(groups)
   yield from map(_where, groups)
   figures = out.parent / out.stem

@@ -12,7 +12,7 @@ from tv_jax.io import disk, progress
 from tv_jax.runs import tables as tables_lib
 
 WORKDIR = "runs/experiments"
-Plan = dict[tuple[str, str], runs.Run]  # by group and shard
+Plan = dict[str, runs.Run]  # by the name of its folder
 
 
 def run(experiment: Experiment, plan: Plan, place: pathlib.Path) -> list[Group]:
@@ -32,10 +32,11 @@ def run(experiment: Experiment, plan: Plan, place: pathlib.Path) -> list[Group]:
     return loaded[settings.models]
 
   with progress.bar() as bar:
-    for i, ((name, shard), settings) in enumerate(plan.items(), 1):
-      bar(f"{i}/{len(plan)} {place / name / shard}")
-      runs.run(settings, place / name / shard, bar, load)
-      groups.setdefault(name, []).append(shard)
+    for i, (name, settings) in enumerate(plan.items(), 1):
+      bar(f"{i}/{len(plan)} {place / name}")
+      runs.run(settings, place / name, bar, load)
+      group, shard = name.split("/")
+      groups.setdefault(group, []).append(shard)
   return [
     experiment_lib.read(place / name, shards) for name, shards in groups.items()
   ]

@@ -313,7 +313,7 @@ def timed_once(
   count = 1 if smoke else None
   for i, shard in enumerate(experiment.by_seed(config, count, seeds)):
     untimed = {"timing.per_task": 0, "plain": False} if i else {}
-    yield Shard(shard.name, shard.overrides | untimed)
+    yield Shard(shard.name, shard.fields | untimed)
 
 
 MAIN_TABLE = Experiment(

@@ -109,24 +109,20 @@ def expand(
     smoke: Whether to make minimal runs that show that everything works.
     gpus: The number of GPUs for each unit; None: as the config says.
   """
-  for name, config in configs.items():
-    run = (sys.executable, "-m", "tv_jax.main", f"--config={name}")
-    for shard in experiment_lib.shards(experiment, config, smoke):
-      fields = dict(shard.overrides)
-      if gpus and gpus != config.models.devices:
-        fields["models.devices"] = gpus
-      # A tuple that is given twice would be joined, so give it once.
-      flags = [
-        flag
-        for field, flag in config_flag.given_fields(argv)
-        if field not in fields
-      ]
-      flags += [f"--config.{key}={value}" for key, value in fields.items()]
-      unit = f"{experiment.name}/{config.experiment}/{shard.name}"
-      yield Unit(
-        name=unit,
-        command=(*run, *flags, f"--workdir={workdir / unit}"),
-        config=shard._replace(overrides=fields).of(config),
-        folder=workdir / unit,
-        gpus=config.models.devices if gpus is None else gpus,
-      )
+  for run in experiment_lib.planned(experiment, configs, smoke, gpus):
+    # A tuple that is given twice would be joined, so give it once.
+    flags = [
+      flag
+      for field, flag in config_flag.given_fields(argv)
+      if field not in run.fields
+    ]
+    flags += [f"--config.{key}={value}" for key, value in run.fields.items()]
+    name = f"{experiment.name}/{run.name}"
+    program = (sys.executable, "-m", "tv_jax.main", f"--config={run.source}")
+    yield Unit(
+      name=name,
+      command=(*program, *flags, f"--workdir={workdir / name}"),
+      config=run.config,
+      folder=workdir / name,
+      gpus=run.config.models.devices if gpus is None else gpus,
+    )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from configs import llama3_1b_8b, quickstart
-from experiments import experiment, names, paper, running
+from experiments import experiment, names, paper, running, sweeps
 from tests import test_report
 from tests.commands import run
 from tests.stores import ROOT
@@ -159,6 +159,56 @@ def test_what_is_missing_is_said_and_what_differs_is_refused(tmp_path):
     experiment.read(tmp_path)
 
 
+def test_runs_with_different_baselines_are_refused(tmp_path):
+  made = [*planted(["chain:5"], lambda tree, t: 0.0)]
+  unit(tmp_path / "a", made)
+  unit(tmp_path / "b", made, baseline="traversal")
+  with pytest.raises(ValueError, match='baseline: "token_level" there'):
+    experiment.read(tmp_path)
+
+
+def test_a_configs_temperatures_are_kept(tmp_path):
+  config = quickstart.get_config()
+  config.temperatures = (0.6, 1.0)
+  for name in set(names.NAMES) - {"temperature"}:
+    for run_ in experiment.planned(names.find(name), {"quickstart": config}):
+      assert run_.config.temperatures == (0.6, 1.0)
+  # A sweep over two axes is a call.
+  trees = ["chain:2", "chain:4"]
+  both = sweeps.sweep("both", "Both", "trees", trees, temperatures=(0.6, 1.0))
+  configs = {"quickstart": quickstart.get_config()}
+  for run_ in experiment.planned(both, configs):
+    assert run_.config.temperatures == (0.6, 1.0)
+  answers = planted(trees, lambda tree, t: 0.05 * t, (0.6, 1.0))
+  unit(tmp_path, [*answers], temperatures=(0.6, 1.0))
+  tables = both.render([experiment.read(tmp_path)]).tables
+  assert [table.title.split(", ", 1)[1] for table in tables] == [
+    f"chain, without_replacement, T = {t:g}" for t in (0.6, 1.0)
+  ]
+
+
+@pytest.mark.parametrize(
+  ("draft", "pair"),
+  [
+    ("AngelSlim/Qwen3-8B_eagle3", None),
+    ("bundled/dspark", None),
+    ("bundled/eagle", paper.VICUNA),
+    ("bundled/draft_weak", paper.LLAMA2),
+    ("bundled/draft", paper.LLAMA3),
+  ],
+)
+def test_the_paper_stands_beside_drafts_of_its_kinds(tmp_path, draft, pair):
+  assert paper.closest({"target": "a", "draft": draft}) == pair
+  unit(
+    tmp_path, [*planted(["chain:5"], lambda tree, t: 0.0)], models__draft=draft
+  )
+  artefact = render("main_table", tmp_path)
+  groups = {group for group, _ in artefact.tables[0].cells.columns}
+  assert groups == ({"this run", "the paper"} if pair else {"this run"})
+  notes = " ".join(artefact.notes)
+  assert ("the closest of its three" in notes) == bool(pair)
+
+
 def test_the_sweeps_are_the_papers():
   config = llama3_1b_8b.get_config()
   for name, field, wanted in (
@@ -172,7 +222,7 @@ def test_the_sweeps_are_the_papers():
     ),
   ):
     shards = names.find(name).sweep(config, False)
-    assert [shard.overrides[field] for shard in shards] == wanted
+    assert [shard.fields[field] for shard in shards] == wanted
 
 
 def test_the_documents_experiment_is_one(tmp_path, monkeypatch):
@@ -181,8 +231,9 @@ def test_the_documents_experiment_is_one(tmp_path, monkeypatch):
   (tmp_path / "widths_of_the_document.py").write_text(program)
   monkeypatch.syspath_prepend(tmp_path)
   width = names.find("widths_of_the_document:WIDTH")
-  shards = experiment.shards(width, quickstart.get_config(), False)
-  trees = [shard.overrides["trees"] for shard in shards]
+  configs = {"quickstart": quickstart.get_config()}
+  planned = experiment.planned(width, configs)
+  trees = [run.config.trees for run in planned]
   assert trees == ["branching:2,1", "branching:4,1", "branching:8,1"]
   unit(tmp_path / "run", [*planted(trees, lambda tree, t: 0.03)])
   (table,) = width.render([experiment.read(tmp_path / "run")]).tables
@@ -203,5 +254,4 @@ def test_a_page_says_what_was_not_run(tmp_path):
   flags = f"--workdir={tmp_path / 'nothing'}", f"--out={page}"
   done = run(*flags, program="experiments.results")
   assert done.returncode == 0, done.stderr
-  wanting = [name for name in names.NAMES if names.find(name).configs]
-  assert page.read_text().count("Not run.") == len(wanting) > 5
+  assert page.read_text().count("Not run.") == len(names.NAMES)

@@ -29,10 +29,10 @@ def expand(name, config, flags=(), workdir="runs", **options):
 def test_units_are_what_the_experiment_runs(name, smoke):
   chosen = names.find(name)
   for key in chosen.configs[: 1 if smoke else None]:
-    shards = experiment.shards(chosen, CONFIGS[key], smoke)
+    planned = experiment.planned(chosen, {key: CONFIGS[key]}, smoke)
     sweep = expand(name, CONFIGS[key], smoke=smoke)
-    for unit, shard in zip(sweep, shards, strict=True):
-      wanted = runs.from_config(shard.of(CONFIGS[key]))
+    for unit, run in zip(sweep, planned, strict=True):
+      wanted = runs.from_config(run.config)
       fields = [x for x in unit.command if x.startswith("--config.")]
       line = ["x", f"--config={key}", *fields]
       assert runs.from_config(config_flag.several(line, ())[key]) == wanted
