@@ -12,7 +12,7 @@ In reading order:
 - residual.py: the residual of a node, and the children that change it.
 - traversal.py, token_level.py, block.py: the rules.
 - verdict.py: coins and bonus tokens; `verify` for other engines.
-- checking.py: checks of drafts that come from outside.
+- checking.py, contract.py: checks of drafts and of rules from outside.
 """
 
 from tv_jax.verifiers.base import (
