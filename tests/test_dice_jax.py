@@ -289,6 +289,34 @@ def test_what_is_not_followed_is_named(function, told):
   assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+  "looks",
+  [
+    jnp.exp,
+    np.asarray,
+    repr,
+    jax.device_get,
+    lambda u: u.sharding,
+    lambda u: u.is_deleted(),
+    lambda u: jnp.arange(0, 1, u[0]),
+    lambda u: jax.jit(jnp.sqrt)(u),
+  ],
+)
+def test_no_error_of_a_stand_in_is_swallowed(looks):
+  """JAX's own arrays raise nothing here; tracers do."""
+
+  def program(key):
+    try:
+      looks(held(key, (2,)))
+    except Exception:
+      return 1
+    return 0
+
+  assert program(random.key(0)) == 0
+  with pytest.raises(certify.ExploreError, match=r"test_dice_jax\.py, line"):
+    explore(program)
+
+
 def test_a_generator_in_place_of_a_key_is_named():
   for program in (
     lambda rng: held(random.key(rng.integers(2**31))) < 0.5,

@@ -1,5 +1,7 @@
 """Programs that draw with torch; certify replaces the random functions."""
 
+import operator
+import random
 import re
 from fractions import Fraction
 
@@ -288,6 +290,63 @@ def test_what_cannot_be_explored_is_named(program, told):
   with pytest.raises(certify.ExploreError, match=told) as error:
     certify.explore(program)
   assert "\n" not in str(error.value)
+
+
+def swallows(looks):
+  def program():
+    try:
+      looks(LAW.clone(), torch.rand(2), random.random())
+    except Exception:
+      return 1
+    return 0
+
+  return program
+
+
+@pytest.mark.parametrize(
+  "looks",
+  [
+    lambda law, u, v: u.exp(),
+    lambda law, u, v: u.numpy(),
+    lambda law, u, v: torch.tensor(v),
+    lambda law, u, v: torch.full((2,), v),
+    lambda law, u, v: torch.from_numpy(np.random.rand(2)),
+    lambda law, u, v: law * v,
+    lambda law, u, v: torch.add(law, v),
+    lambda law, u, v: law.clamp(max=v),
+    lambda law, u, v: operator.setitem(law, 0, v),
+  ],
+)
+def test_no_error_of_a_stand_in_is_swallowed(looks):
+  with pytest.raises(certify.ExploreError, match=r"test_dice_torch\.py, line"):
+    certify.explore(swallows(looks))
+
+
+def test_facts_about_random_tensors_are_known():
+  def looks(law, u, v):
+    assert not torch.isnan(u).any()
+    assert u.isfinite().all()
+    assert (law > v).dtype == torch.bool
+
+  assert certify.explore(swallows(looks)).chances == {0: 1}
+
+
+@pytest.mark.parametrize(
+  ("law", "count"),
+  [([0, 0], 1), ([-1, 2], 1), ([float("nan"), 1], 1), ([1], 2)],
+)
+def test_multinomial_raises_as_torch_does(law, count):
+  """So that a program can fall back to the target where a residual is 0."""
+
+  def program():
+    try:
+      torch.multinomial(torch.tensor(law, dtype=torch.float64), count)
+    except RuntimeError:
+      return 1
+    return 0
+
+  assert program() == 1
+  assert certify.explore(program).chances == {1: 1}
 
 
 def coins(law):

@@ -120,13 +120,19 @@ def plan(cycle: bool, settings: Settings) -> list[Trial]:
     # Few drafts: with all coins drawn at once, each has 2^5 outcomes.
     for draft in ((2, 1, 2, 1, 2), (1, 2, 1, 2, 1)):
       wide += of("chain:5", 4, ["smooth"], needed=True, draft=draft)
-  # With 64 tokens, either the draft or the target has few possible tokens.
+  # With 64 tokens, few tokens are possible but for one depth of the target, or
+  # of the draft: a program may draw from each row, whether it uses it or not.
   long = functools.partial(of, "chain:1", WIDE, ["smooth"], needed=True)
+  targets = (WIDE, 2), (2, WIDE, 2), (2, 2, WIDE)
   return [
     *of(usual, 3, first, needed=True),
     *wide,
-    *long(draft=(2, 1)),
-    *long(draft=(64, 1), target=(2,)),
+    *(
+      x
+      for most in targets[: 2 + cycle]
+      for x in long(draft=(2, 1), target=most)
+    ),
+    *long(draft=(WIDE, 1), target=(2,)),
     *of(usual, 3, rest),
   ]
 

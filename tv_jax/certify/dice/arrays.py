@@ -217,7 +217,8 @@ def by_ufunc(ufunc, method: str, inputs, out, named) -> Any:
   name = ufunc.__name__
   if name not in _UFUNCS:
     refuse(f"takes {name}() of a random number")
-  if any(x.dtype not in (object, bool) for x in map(_plain, filter(None, out))):
+  kinds = {_plain(x).dtype.kind for x in out if x is not None}
+  if kinds - {"O", "b"}:
     refuse(f"puts np.{name} of random numbers into an array of numbers")
   named = named | {"out": out} if out else named
   result = _called(getattr(_UFUNCS[name], method), name, inputs, named)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
 import os
 import pathlib
 import sys
@@ -61,8 +62,9 @@ class RefusedError(EndedError):
 def refuse(action: str) -> NoReturn:
   """Raises RefusedError; `action` tells how the function uses a number."""
   raise RefusedError(
-    f"{action}: a uniform can only be compared with numbers, and noise only"
-    " race (argmax of noise and logits)"
+    f"{action}: a uniform can only be compared with numbers (draw integers by"
+    " integers, tokens by choice or searchsorted), and noise only race (argmax"
+    " of noise and logits)"
   )
 
 
@@ -210,7 +212,7 @@ def exact(value) -> Fraction | float | None:
   ):
     value = value.item()
   kind = type(value)  # `isinstance` takes a random number for a float
-  if issubclass(kind, float) and not np.isfinite(value):
+  if issubclass(kind, float) and not math.isfinite(value):
     return value
   return Fraction(value) if issubclass(kind, int | float | Fraction) else None
 

@@ -19,7 +19,7 @@ import torch
 
 from tv_jax.certify.dice import paths, races
 from tv_jax.certify.dice.arrays import Array
-from tv_jax.certify.dice.cells import COMPARED, COMPUTED, clamped
+from tv_jax.certify.dice.cells import COMPARED, COMPUTED, Cell, clamped
 from tv_jax.certify.dice.paths import RefusedError, refuse
 
 _COMPUTED = COMPUTED | {"truediv": np.true_divide, "log": np.log}
@@ -87,6 +87,23 @@ def _applied(func, name: str, args, kwargs):
     return _computed(func, name, short, into, args, kwargs)
   except Exception as error:
     refuse(f"gives random numbers to torch's {name} ({error})")
+
+
+def _beside(cls, func, types, args=(), kwargs=None):
+  """Executes a torch function on tensors and a number that is no tensor."""
+  del cls, types
+  name = getattr(func, "__name__", str(func))
+  short = name.strip("_")
+  for x in args:
+    if isinstance(x, torch.Tensor) and x.dtype in (torch.half, torch.bfloat16):
+      refuse(f"rounds random numbers to {x.dtype}")
+  if _ALIASES.get(short, short) not in COMPARED or kwargs:
+    refuse(f"gives a random number to torch's {name} (draw it by torch.rand)")
+  answer = COMPARED[_ALIASES.get(short, short)](*map(_entries, args))
+  return torch.as_tensor(np.asarray(answer, bool))
+
+
+Cell.__torch_function__ = classmethod(_beside)  # pyright: ignore
 
 
 def _computed(func, name: str, short: str, into, args, kwargs):
