@@ -94,7 +94,7 @@ def cycle(pair: Pair, tree: str | None, rule: str | None, rows: int = 1):
 
   times = [least(lambda new=new: run(new).tokens) for new in (SHORT, LONG)]
   results = run(SHORT), run(LONG)
-  cycles = [max(map(len, result.accepted)) for result in results]
+  cycles = [max(map(len, result.gained)) for result in results]
   shape = common.tree(tree) if tree else None
   slots = cache_slots(results[1].config, padded(PROMPT, CHUNK) + 1, LONG)
   moved = gpu_shapes.bytes_of_pass(pair.target, slots, rows)

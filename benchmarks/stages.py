@@ -79,7 +79,7 @@ class Staged:
     params, state = batch.params, batch.state
     drafted = timed("draft", self.grow, params, state)
     scored = timed("target", self.score, params, state, drafted)
-    verified = timed("verify", self.verify, params, state, drafted, scored.laws)
+    verified = timed("verify", self.verify, params, state, drafted, scored.p)
     state = timed("commit", self.commit, state, drafted, scored, verified)
     timed("cycle", self.whole, params, state)
     return times

@@ -59,7 +59,7 @@ def test_two_devices_decode_as_one(tmp_path, kind, split):
       batch_size=2,
       draft_stop=0.4 if kind == "dspark" else 0,
     )
-    return result.tokens, [gained.tolist() for gained in result.accepted]
+    return result.tokens, [gained.tolist() for gained in result.gained]
 
   for temperature in (0.0, 1.0):
     tokens, accepted = decoded(both, temperature)

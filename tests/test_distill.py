@@ -302,7 +302,7 @@ def test_a_run_is_as_long_as_its_score():
   ]
   scores = distill.score(pair, text, depth=4)
   expected = scores.cycles["traversal"][-1]
-  off = np.array([len(own) for own in run.accepted]) - expected
+  off = np.array([len(own) for own in run.gained]) - expected
   assert abs(off.mean()) < 4 * off.std() / 32**0.5
   assert expected.sum() < 0.9 * scores.tokens
   with pytest.raises(ValueError, match="depth=5: random drafts 1 to 4 levels"):

@@ -76,7 +76,7 @@ def test_the_engine_accepts_and_stops_as_the_published_loop(name):
   }
   result = tv_jax.generate(pair, prompts, max_new_tokens=24, **options)
   for row, prompt, tokens, accepted in zip(
-    rows, prompts, result.tokens, result.accepted, strict=True
+    rows, prompts, result.tokens, result.gained, strict=True
   ):
     theirs = row["ids"][len(prompt) :]
     assert tokens[: len(theirs)] == theirs

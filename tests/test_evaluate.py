@@ -129,7 +129,7 @@ def test_an_answer_is_what_generate_says(finished, bundled):
     )
     assert ours.tokens == theirs.tokens[0]
     assert ours.text == theirs.text[0]
-    assert ours.accepted == theirs.accepted[0].tolist()
+    assert ours.accepted == theirs.gained[0].tolist()
     assert ours.drafted == theirs.drafted[0].tolist()
     assert ours.stops == theirs.stops.tolist()
     for name, expected in theirs.expected.items():

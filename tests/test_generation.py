@@ -95,7 +95,7 @@ class TestLengths:
     )
     assert result.tokens == [own[:limit] for own in greedy()]
     # What is gained is counted before the cut.
-    for own, accepted in zip(result.tokens, result.accepted, strict=True):
+    for own, accepted in zip(result.tokens, result.gained, strict=True):
       assert accepted.sum() >= len(own) > accepted[:-1].sum()
 
   def test_an_end_inside_an_accepted_path(self):
@@ -109,7 +109,7 @@ class TestLengths:
     expected = [own[: i + 1] for own, i in zip(texts, cut, strict=True)]
     assert result.tokens == expected
     assert len({*map(len, expected)}) > 1  # some rows waited for others
-    accepted = [own.sum() for own in result.accepted]
+    accepted = [own.sum() for own in result.gained]
     assert any(a > len(t) for a, t in zip(accepted, expected, strict=True))
 
   @pytest.mark.parametrize("kind", quick.shorter(["independent", "eagle"]))
@@ -154,7 +154,7 @@ def test_realised_and_expected_lengths_agree():
   # Counts by node and by depth.
   gained = result.stops @ (result.tree.depth + 1)
   assert result.stops.sum() == result.cycles
-  assert gained == sum(row.sum() for row in result.accepted)
+  assert gained == sum(row.sum() for row in result.gained)
   assert result.depth_acceptance.sum() == pytest.approx(
     result.acceptance_length.mean
   )

@@ -84,7 +84,7 @@ def test_a_row_does_not_wait_for_another():
   asked = [Prompt([i], i, limit) for i, limit in enumerate(limits)]
   batch = Batch(pair(), how, 2, 1)
   for own in decode(batch, asked):
-    calls.append(len(own.accepted))
+    calls.append(len(own.gained))
   assert calls == limits
 
   watched = Batch(pair(), how, 2, 1)

@@ -107,7 +107,7 @@ def test_the_bundled_drafts_draft_for_it(draft, kind):
   plain = tv_jax.generate(pair, asked, verifier="plain", **options)
   drafted = tv_jax.generate(pair, asked, tree="chain:4", **options)
   assert drafted.tokens == plain.tokens
-  assert np.concatenate(drafted.accepted).mean() > 1.15
+  assert np.concatenate(drafted.gained).mean() > 1.15
 
 
 @pytest.mark.long
@@ -123,7 +123,7 @@ def test_a_strong_draft_agrees_with_its_target(temperature):
   }
   prompts = ["Why is the sky blue?", "Write a function that adds two numbers."]
   result = tv_jax.generate(pair, prompts, tree="chain:4", **options)
-  assert np.concatenate(result.accepted).mean() > 2.2
+  assert np.concatenate(result.gained).mean() > 2.2
   if not temperature:
     plain = tv_jax.generate(pair, prompts, verifier="plain", **options)
     assert result.tokens == plain.tokens

@@ -62,7 +62,7 @@ def test_an_answer_ends_with_the_first_of_the_texts(changes):
     assert own == all_of_it[: min(at)] if at else all_of_it
   for own, whole in zip(held.tokens, free.tokens, strict=True):
     assert own == whole[: fewest(whole, stop)]
-  for own, whole in zip(held.accepted, free.accepted, strict=True):
+  for own, whole in zip(held.gained, free.gained, strict=True):
     assert own.tolist() == whole.tolist()  # counted before the cut
   assert len(held.tokens[0]) < len(free.tokens[0])
 

@@ -51,7 +51,7 @@ def test_a_text_ends_a_stream_as_it_ends_an_answer():
 
 def same(generated, cycles):
   cycles = [*cycles]
-  gained = generated.accepted[0].tolist()[: len(cycles)]
+  gained = generated.gained[0].tolist()[: len(cycles)]
   told = [token for own, _ in cycles for token in own]
   assert told == generated.tokens[0]
   assert [len(own) for own, _ in cycles][:-1] == gained[:-1]

@@ -24,7 +24,7 @@ class Drafted(NamedTuple):
   """A drafted tree for each row."""
 
   tokens: jax.Array  # [B, N] int32; the root is the last committed token
-  laws: jax.Array  # [B, M, V] probabilities after each node with children
+  q: jax.Array  # [B, M, V] probabilities after each node with children
   root: jax.Array  # [B] slot of the root in the draft's cache
   cache: Cache | None  # the draft's cache
   fault: jax.Array  # [B] bool: a confidence was NaN
@@ -36,7 +36,8 @@ class Growing(NamedTuple):
   drafter: Drafter
   params: dict  # parameters of the draft model
   proposal: Proposal  # how siblings are drawn
-  law: Callable[[jax.Array], jax.Array]  # logits [.., V] -> probabilities
+  # logits [.., V] -> probabilities [.., V]
+  to_probabilities: Callable[[jax.Array], jax.Array]
   keys: jax.Array  # [B]
 
 
@@ -45,7 +46,7 @@ class _Level(NamedTuple):
 
   nodes: np.ndarray  # [m] indices in the tree
   expands: jax.Array  # [B, m] bool: whether its children are drafted
-  laws: jax.Array  # [B, m, V] draft probabilities after each node
+  q: jax.Array  # [B, m, V] draft probabilities after each node
   features: jax.Array  # [B, m, E]
 
 
@@ -67,16 +68,19 @@ def grow(
     length: [B] Number of committed tokens.
     cache: The draft's cache.
   """
-  drafter, params, law = growing.drafter, growing.params, growing.law
+  drafter, params = growing.drafter, growing.params
   keys = _keys(growing, tree)
   logits, features, cache, block = drafter.begin(
     params, committed, length, cache
   )
   B, root = len(logits), cache.length - 1
   level = _Level(
-    np.array([ROOT]), jnp.ones((B, 1), bool), law(logits), features
+    np.array([ROOT]),
+    jnp.ones((B, 1), bool),
+    growing.to_probabilities(logits),
+    features,
   )
-  tokens, laws = [last_committed(committed)], [level.laws]
+  tokens, levels = [last_committed(committed)], [level.q]
   fault = jnp.zeros(B, bool)
   for depth, nodes in enumerate(tree.levels[1:], 1):
     if drafter.stop:
@@ -100,11 +104,12 @@ def grow(
       cache,
       block,
     )
-    level = _Level(inner, own != INVALID, law(logits), features)
-    laws.append(level.laws)
+    q = growing.to_probabilities(logits)
+    level = _Level(inner, own != INVALID, q, features)
+    levels.append(level.q)
   return Drafted(
     tokens=jnp.concatenate(tokens, axis=1),
-    laws=jnp.concatenate(laws, axis=1),
+    q=jnp.concatenate(levels, axis=1),
     root=root,
     cache=cache,
     fault=fault,
@@ -145,7 +150,7 @@ def _draw(proposal, keys, tree: Tree, nodes: range, level: _Level):
     nodes: The nodes of the level.
     level: The nodes above that have children.
   """
-  B, m, V = level.laws.shape
+  B, m, V = level.q.shape
   count = tree.num_children[level.nodes]
   sizes = np.unique(count).tolist()
   most = sizes[-1]
@@ -153,7 +158,7 @@ def _draw(proposal, keys, tree: Tree, nodes: range, level: _Level):
   def families(k):
     # One vmap over a merged axis; nested vmaps take longer to trace.
     draw = jax.vmap(functools.partial(proposal.draw, k=k))
-    drawn = draw(keys.reshape(B * m), level.laws.reshape(B * m, V))
+    drawn = draw(keys.reshape(B * m), level.q.reshape(B * m, V))
     return drawn.reshape(B, m, k)
 
   if proposal.nested:

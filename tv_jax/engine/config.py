@@ -256,7 +256,8 @@ def _drafter(pair: Pair, stop: float) -> Drafter:
     raise UserError(
       f"draft_stop={stop:g}: {pair.draft.source} has no confidence head; give 0"
     )
-  return drafting.KINDS[pair.kind].drafter(pair.draft.module, stop)
+  kind = drafting.kind_of(pair.draft)
+  return drafting.KINDS[kind].drafter(pair.draft.module, stop)
 
 
 def _rules(options: Options, tree: Tree, proposal: Proposal, vocabulary: int):

@@ -132,7 +132,7 @@ def _read(static, params, request, size, at, caches, feature):
 class Scored(NamedTuple):
   """The target's outputs for drafted trees."""
 
-  laws: jax.Array  # [B, N, V] probabilities of the token after each node
+  p: jax.Array  # [B, N, V] probabilities of the token after each node
   features: jax.Array  # [B, N, J]
   cache: Cache  # node n is in slot length - 1 + n
 
@@ -150,10 +150,10 @@ def cycle(
   with jax.named_scope("target"):
     scored = score(static, params, state, drafted)
   with jax.named_scope("verify"):
-    verified = verify(static, params, state, drafted, scored.laws)
+    verified = verify(static, params, state, drafted, scored.p)
   with jax.named_scope("commit"):
     state = commit(static, state, drafted, scored, verified)
-  return state, drafted._replace(cache=None), scored.laws
+  return state, drafted._replace(cache=None), scored.p
 
 
 def grow(static: Static, params: Params, state: State) -> Drafted:
@@ -162,7 +162,7 @@ def grow(static: Static, params: Params, state: State) -> Drafted:
     root = last_committed(state.committed)
     return Drafted(
       tokens=root,
-      laws=jnp.zeros((len(root), 0, 0)),
+      q=jnp.zeros((len(root), 0, 0)),
       root=state.length - 1,
       cache=None,
       fault=jnp.zeros_like(state.done),
@@ -175,7 +175,7 @@ def grow(static: Static, params: Params, state: State) -> Drafted:
     drafter=static.drafter,
     params=params.draft,
     proposal=static.proposal,
-    law=_law(static, params.draft_temperature),
+    to_probabilities=_sampling(static, params.draft_temperature),
     keys=_keys(state)[:, 0],
   )
   return drafting.grow(
@@ -199,8 +199,9 @@ def score(
     mask.tree(cache.length, ancestors, cache.slots),
     cache,
   )
-  law = _law(static, 0.0 if static.greedy else params.temperature)
-  return Scored(laws=law(logits), features=features, cache=cache)
+  temperature = 0.0 if static.greedy else params.temperature
+  p = _sampling(static, temperature)(logits)
+  return Scored(p=p, features=features, cache=cache)
 
 
 def verify(
@@ -208,12 +209,12 @@ def verify(
   params: Params,
   state: State,
   drafted: Drafted,
-  laws: jax.Array,  # [B, N, V]
+  p: jax.Array,  # [B, N, V]
 ) -> Verified:
   """Decides which node of each row's tree is accepted; draws bonus tokens."""
   keys = _keys(state)[:, 1]
   if not static.tree:
-    p = laws[:, 0]
+    p = p[:, 0]
     fault = jnp.isnan(p).any(axis=-1)
     p = jnp.where(fault[:, None], jax.vmap(probs.finite)(p), p)
     tokens = jax.vmap(probs.draw)(keys, p)
@@ -222,9 +223,9 @@ def verify(
   def verify_row(*row):
     return _verify_row(static, params.rule, *row)
 
-  eta = coins(state, static.nodes, laws.dtype)
+  eta = coins(state, static.nodes, p.dtype)
   return jax.vmap(verify_row)(
-    keys, eta, drafted.tokens, drafted.laws, laws, drafted.fault
+    keys, eta, drafted.tokens, drafted.q, p, drafted.fault
   )
 
 
@@ -265,7 +266,7 @@ def _verify_row(static, choice, key, eta, tokens, q, p, fault) -> Verified:
     node=decision.node,
     token=probs.draw(bonus, decision.residual),
     fault=fault | decision.fault,
-    expected={name: law @ gained for name, law in stop.items()},
+    expected={name: chances @ gained for name, chances in stop.items()},
   )
 
 
@@ -311,16 +312,14 @@ def commit(
   )
 
 
-def _law(static, temperature):
-  def law(logits):
-    return probs.from_logits(
-      logits,
-      temperature=temperature,
-      top_k=static.top_k,
-      top_p=static.top_p,
-    )
-
-  return law
+def _sampling(static: Static, temperature):
+  """Returns the function from logits [.., V] to sampling probabilities."""
+  return functools.partial(
+    probs.from_logits,
+    temperature=temperature,
+    top_k=static.top_k,
+    top_p=static.top_p,
+  )
 
 
 def _keys(state):

@@ -148,8 +148,8 @@ class Batch:
       The drafted trees, and the target's probabilities [B, N, V] after each
       node.
     """
-    self.state, drafted, laws = self._run("cycles", cycle.cycle, results=3)
-    return drafted, laws
+    self.state, drafted, p = self._run("cycles", cycle.cycle, results=3)
+    return drafted, p
 
   def _run(
     self, name: str, function: Callable, *arguments, loops=False, results=1

@@ -188,7 +188,7 @@ def _stream(pair, config, prompt) -> Iterator[Cycle]:
     so_far = continuation(jax.device_get(batch.state.records), 0)
     end = stop_after(pair, so_far.tokens, config.stop)
     new = so_far.tokens[told:end]
-    yield Cycle(new, min(int(so_far.accepted[-1]) - 1, len(new)))
+    yield Cycle(new, min(int(so_far.gained[-1]) - 1, len(new)))
     told += len(new)
     faults = so_far.faults
   _warn(faults, stacklevel=3)
@@ -223,7 +223,7 @@ def decode_all(
       own.tokens[: stop_after(pair, own.tokens, config.stop)]
       for own in continued
     ],
-    accepted=[own.accepted for own in continued],
+    gained=[own.gained for own in continued],
     drafted=[own.drafted for own in continued],
     expected={
       rule.name: [own.expected[rule.name] for own in continued]
@@ -274,7 +274,7 @@ def read_prompts(
 
 
 def encode_prompts(
-  pair: Pair, texts, template: str, limit: int, *, drafting: bool = True
+  pair: Pair, prompts, template: str, limit: int, *, drafting: bool = True
 ) -> list[list[int]]:
   """Encodes prompts as `generate` describes.
 
@@ -283,19 +283,13 @@ def encode_prompts(
   Raises:
     ValueError: A prompt is empty, or too long for `limit` new tokens.
   """
-  if isinstance(texts, str) or _is_messages(texts):
-    texts = [texts]
-  if isinstance(texts, Mapping):
-    raise UserError(f"prompts={brief(texts)}: give a list of messages")
+  given = templates.encode_prompts(template, lambda: pair.tokenizer, prompts)
+  if not given:
+    raise UserError("there are no prompts")
   config, most = pair.target.config, pair.positions(drafting)
   encoded = []
-  for i, prompt in enumerate(texts):
-    if isinstance(prompt, str):
-      prompt = templates.encode(template, pair.tokenizer, [prompt])
-    elif _is_messages(prompt):
-      name = "chat" if template == "raw" else template
-      prompt = templates.encode_messages(pair.tokenizer, prompt, name)
-    tokens = _integers(prompt, config.vocab_size, f"prompt {i}")
+  for i, ids in enumerate(given):
+    tokens = _integers(ids, config.vocab_size, f"prompt {i}")
     if not tokens:
       raise UserError(
         f"prompt {i} is empty: give at least one token, such as the start token"
@@ -309,15 +303,7 @@ def encode_prompts(
         " shorten the prompt or the answer"
       )
     encoded.append(tokens)
-  if not encoded:
-    raise UserError("there are no prompts")
   return encoded
-
-
-def _is_messages(prompt) -> bool:
-  return isinstance(prompt, list | tuple) and any(
-    isinstance(message, Mapping) for message in prompt
-  )
 
 
 def _integers(values, below: int, where: str) -> list[int]:

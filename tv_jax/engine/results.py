@@ -79,7 +79,7 @@ class Generation:
   Attributes:
     tokens: New token ids, up to and including the end token, the token that
       completes a stop string, or the limit.
-    accepted: [cycles] Tokens gained in each cycle, bonus token included, before
+    gained: [cycles] Tokens gained in each cycle, bonus token included, before
       any cut at an end token or the limit.
     drafted: [cycles] Number of nodes drafted in each cycle, without the root.
       Exhausted distributions and `draft_stop` give fewer than the maximum.
@@ -94,7 +94,7 @@ class Generation:
   """
 
   tokens: list[list[int]]
-  accepted: list[np.ndarray]
+  gained: list[np.ndarray]
   drafted: list[np.ndarray]
   expected: dict[str, list[np.ndarray]]
   stops: np.ndarray
@@ -119,12 +119,12 @@ class Generation:
   @property
   def cycles(self) -> int:
     """Total number of cycles."""
-    return sum(map(len, self.accepted))
+    return sum(map(len, self.gained))
 
   @property
   def acceptance_length(self) -> Estimate:
     """Mean tokens gained per cycle; its error treats cycles as independent."""
-    return Estimate.of(np.concatenate(self.accepted))
+    return Estimate.of(np.concatenate(self.gained))
 
   @property
   def check(self) -> Estimate | None:
@@ -135,7 +135,7 @@ class Generation:
     if self.config.name not in self.expected:
       return None
     expected = np.concatenate(self.expected[self.config.name])
-    return Estimate.of(np.concatenate(self.accepted) - expected)
+    return Estimate.of(np.concatenate(self.gained) - expected)
 
   @property
   def depth_acceptance(self) -> np.ndarray:

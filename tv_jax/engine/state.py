@@ -65,7 +65,7 @@ class Records:
   tokens: jax.Array  # [B, W + D + 1] int32 new tokens
   kept: jax.Array  # [B] int32: number of tokens up to the end or the limit
   cycles: jax.Array  # [B] int32: number of cycles run
-  accepted: jax.Array  # [B, C] int32: tokens gained, before any cut
+  gained: jax.Array  # [B, C] int32: tokens gained, before any cut
   drafted: jax.Array  # [B, C] int32: number of drafted nodes, without the root
   expected: dict[str, jax.Array]  # [B, C] float32 expected lengths by verifier
   stops: jax.Array  # [B, N] int32: cycles in which the node was accepted
@@ -76,7 +76,7 @@ class Continuation(NamedTuple):
   """The records of a finished prompt, on the host, without padding."""
 
   tokens: list[int]  # new tokens, cut at an end or the limit
-  accepted: np.ndarray  # [cycles] tokens gained, before any cut
+  gained: np.ndarray  # [cycles] tokens gained, before any cut
   drafted: np.ndarray  # [cycles] number of drafted nodes
   expected: dict[str, np.ndarray]  # [cycles] expected lengths by verifier
   stops: np.ndarray  # [N] cycles in which the node was accepted
@@ -131,7 +131,7 @@ def empty_state(
       tokens=zeros(new + D + 1),
       kept=zeros(),
       cycles=zeros(),
-      accepted=zeros(new),
+      gained=zeros(new),
       drafted=zeros(new),
       expected={
         rule.name: zeros(new, dtype=jnp.float32) for rule in static.panel
@@ -177,7 +177,7 @@ def record(
     tokens=jax.vmap(append)(before.tokens, tokens, before.kept),
     kept=kept,
     cycles=before.cycles + count,
-    accepted=column(before.accepted, gain),
+    gained=column(before.gained, gain),
     drafted=column(before.drafted, drafted),
     expected=jax.tree.map(column, before.expected, verified.expected),
     stops=before.stops.at[rows, verified.node].add(count),
@@ -195,7 +195,7 @@ def continuation(records: Records, row: int) -> Continuation:
 
   return Continuation(
     tokens=records.tokens[row, : records.kept[row]].tolist(),
-    accepted=first(records.accepted),
+    gained=first(records.gained),
     drafted=first(records.drafted),
     expected=jax.tree.map(first, records.expected),
     stops=np.array(records.stops[row]),

@@ -4,7 +4,8 @@ A conversation is a list of turns, of the user and the assistant in alternation.
 The first and the last turn are the user's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tv_jax.io.errors import UserError
 from tv_jax.io.reading import brief
@@ -91,6 +92,39 @@ def encode_messages(
     options[THINKING] = False
   text = _apply(tokenizer, [*map(dict, messages)], **options)
   return _tokens(tokenizer, text, add_special_tokens=False)
+
+
+def encode_prompts(
+  template: str, tokenizer: Callable[[], Any], prompts
+) -> list:
+  """Encodes prompts: texts, conversations of messages, and token ids.
+
+  Args:
+    template: As in `encode`. Messages with "raw" are encoded with "chat".
+    tokenizer: Function that returns the tokenizer.
+    prompts: A list of prompts, or a single text or conversation.
+
+  Returns:
+    The token ids of each prompt. Given ids are not checked.
+  """
+  if isinstance(prompts, Mapping):
+    raise UserError(f"prompts={brief(prompts)}: give a list of messages")
+  if isinstance(prompts, str) or _is_messages(prompts):
+    prompts = [prompts]
+  encoded, chat = [], "chat" if template == "raw" else template
+  for prompt in prompts:
+    if isinstance(prompt, str):
+      prompt = encode(template, tokenizer(), [prompt])
+    elif _is_messages(prompt):
+      prompt = encode_messages(tokenizer(), prompt, chat)
+    encoded.append(prompt)
+  return encoded
+
+
+def _is_messages(prompt) -> bool:
+  return isinstance(prompt, list | tuple) and any(
+    isinstance(message, Mapping) for message in prompt
+  )
 
 
 def before_user(tokenizer) -> list[int]:

@@ -105,9 +105,9 @@ class Recording:
     assert self.config.static.tree
     arrays = {
       "tokens": drafted.tokens,
-      "q": drafted.laws,
+      "q": drafted.q,
       "p": p[:, self.config.static.tree.inner],
-      "accepted": batch.state.records.accepted,
+      "accepted": batch.state.records.gained,
     }
     arrays = jax.device_get(arrays)
     accepted = arrays["accepted"]

@@ -194,7 +194,7 @@ class Answerer:
       **vars(key),
       tokens=own.tokens,
       text=text,
-      accepted=own.accepted.tolist(),
+      accepted=own.gained.tolist(),
       drafted=own.drafted.tolist() if config.static.drafter else None,
       expected={
         name: _numbers(lengths) for name, lengths in own.expected.items()
@@ -228,7 +228,7 @@ def explorer_trees(
     rule.name: [*replay.judge(rule, cycles)]
     for rule in {*rules, config.verifier}
   }
-  ends = np.cumsum(own.accepted)
+  ends = np.cumsum(own.gained)
   trees = []
   for i, (number, coins) in enumerate(
     zip(cycles.cycle.tolist(), cycles.coins, strict=True)

@@ -130,9 +130,7 @@ def measure(
         "tasks": [question.task for question in several],
         "seconds": [answer.seconds for answer in timed[method]],
         "tokens": [len(answer.continuation.tokens) for answer in timed[method]],
-        "cycles": [
-          len(answer.continuation.accepted) for answer in timed[method]
-        ],
+        "cycles": [len(answer.continuation.gained) for answer in timed[method]],
         "compile_seconds": compiling[method],
       }
       for method in methods

@@ -281,7 +281,7 @@ def _decode(pair: Pair, config: DecodeConfig, prompts: Sequence[Prompt]):
   def step(batch: Batch) -> None:
     active = ~np.asarray(batch.state.done)
     drafted, p = batch.step()
-    stopping = _stopping(config, drafted.tokens, drafted.laws, p)
+    stopping = _stopping(config, drafted.tokens, drafted.q, p)
     stops.append(np.asarray(stopping)[active])
     items.append(batch.items[active])
 
@@ -342,7 +342,7 @@ def _time(
   items = [prompt.item for prompt in prompts]
   timed = {}
   for name, answers in answered.items():
-    gained = [answer.continuation.accepted for answer in answers]
+    gained = [answer.continuation.gained for answer in answers]
     cycles = np.array([len(lengths) for lengths in gained])
     seconds = np.array([answer.cycles for answer in answers])
     timed[name] = {"ms": 1e3 * float(np.median(seconds / cycles))} | _mean(

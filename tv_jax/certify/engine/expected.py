@@ -48,7 +48,7 @@ def drift(case: EngineCase, rows: int = 4, seed: int = 0) -> float:
   tree, worst = case.config.static.tree, 0.0
   assert tree
   while (active := ~np.asarray(batch.state.done)).any():
-    drafted, laws = batch.step()
+    drafted, target_laws = batch.step()
     for row in np.flatnonzero(active):
       tokens = np.asarray(drafted.tokens[row])
       alone = len(prompts[row].tokens) == 1
@@ -57,8 +57,8 @@ def drift(case: EngineCase, rows: int = 4, seed: int = 0) -> float:
       inner = [i for i, v in enumerate(tree.inner) if seen[v]]
       worst = max(
         worst,
-        np.abs(np.asarray(laws[row]) - p)[seen].max(),
-        np.abs(np.asarray(drafted.laws[row]) - q)[inner].max(),
+        np.abs(np.asarray(target_laws[row]) - p)[seen].max(),
+        np.abs(np.asarray(drafted.q[row]) - q)[inner].max(),
       )
       committed = batch.state.committed
       gained = int(committed.gain[row])
