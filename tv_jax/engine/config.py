@@ -256,7 +256,7 @@ def _drafter(pair: Pair, stop: float) -> Drafter:
     raise UserError(
       f"draft_stop={stop:g}: {pair.draft.source} has no confidence head; give 0"
     )
-  kind = drafting.kind_of(pair.draft)
+  kind = drafting.kind_of(pair.draft.module)
   return drafting.KINDS[kind].drafter(pair.draft.module, stop)
 
 
