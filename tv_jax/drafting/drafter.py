@@ -1,8 +1,8 @@
 """The base class of drafters: the functions of a draft model in a cycle.
 
 Axes: B batch, N nodes, D depth, V vocabulary, E embedding, T tokens of a pass,
-J width of the target's features that the draft reads. J is E for the features
-after the final norm, or E for each of the draft's `Config.target_layers`.
+J width of the target's features that the draft reads: E after the final norm,
+or E times the number of the draft's `Config.target_layers`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Drafter:
   A subclass defines `prefill`, `begin` and `extend`, and is listed in
   `kinds.KINDS`. Drafters are static in compiled programs and hold no arrays.
 
-  Leaves of the tree are never run through the draft. During a cycle the root is
-  in the last committed slot of the draft's cache, and the other nodes that have
-  children follow in level order. (Not in a draft of one pass; see InOnePass.)
+  Leaves of the tree are not run through the draft. During a cycle, the draft's
+  cache holds the committed tokens, of which the root is the last, then the
+  other nodes with children in level order. InOnePass differs.
 
   Attributes:
     module: The draft model's Linen module.

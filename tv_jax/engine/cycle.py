@@ -107,8 +107,8 @@ def _read(static, params, request, size, at, caches, feature):
   """Reads tokens `at` to `at + size` of the prompts.
 
   Returns:
-    The caches, and the target's features of the token before the root. They are
-    taken from the step that reads this token.
+    The caches, and the target's features [B, 1, J] of the token before the
+    root, from the step that reads this token.
   """
   tokens, following = (
     jax.lax.dynamic_slice_in_dim(request.tokens, at + shift, size, axis=1)
@@ -242,7 +242,7 @@ def coins(state: State, nodes: int, dtype=jnp.float32) -> jax.Array:
 def _verify_row(static, choice, key, eta, tokens, q, p, fault) -> Verified:
   """`verify` for one row: eta and tokens [N], q [M, V], p [N, V]."""
   # A softmax with a NaN is NaN everywhere, so one entry of each row is tested.
-  # A NaN after an INVALID node is not a fault, since rules ignore this node.
+  # Rules ignore nodes without a token, so a NaN after such a node is no fault.
   undefined = jnp.isnan(q[:, 0]) & (tokens[static.tree.inner] != INVALID)
   fault |= jnp.any(undefined)
   if jax.default_backend() == "cpu":

@@ -37,7 +37,8 @@ from tv_jax.models import sharding
 # prefer multiples of 128; on a CPU every unused slot costs time.
 _BLOCK, _CPU_BLOCK = 128, 16
 
-# P and W are powers of 2 up to CHUNK and NEW, and multiples of these above.
+# P and W are rounded up: to powers of 2 up to CHUNK and NEW, above these to
+# multiples of them.
 NEW = 128
 
 
@@ -156,7 +157,7 @@ class Batch:
   ):
     """Runs a program on the donated state, and adds to `seconds[name]`.
 
-    A function has one program: its arguments always have the same shapes.
+    Each function is compiled once: its arguments always have the same shapes.
     """
     arguments = self.params, self.state, *arguments
     begin = time.perf_counter()
@@ -199,8 +200,8 @@ def decode(
       can take a slot, or until all rows have finished.
 
   Yields:
-    One continuation for each prompt, in the order of the prompts, as soon as
-    this prompt and all earlier prompts have finished.
+    One continuation for each prompt, in order. A finished prompt waits until
+    all earlier prompts have finished.
   """
   waiting = collections.deque(enumerate(prompts))
   running: dict[int, int] = {}  # slot -> index of its prompt

@@ -92,9 +92,9 @@ def generate(
     template: How texts become tokens: "raw" (tokenized as they are), "chat"
       (the tokenizer's chat template), "vicuna", or "without_thinking" (Qwen3's
       template with thinking disabled).
-    panel: More verifiers. Their expected acceptance lengths are computed on the
-      same drafts. The expected lengths of `verifier` itself are included,
-      unless `panel` is None, which is fastest.
+    panel: Further verifiers whose expected lengths are computed on the same
+      drafts. `verifier` itself is always included, unless `panel` is None,
+      which is fastest.
     top_k: Restricts target and draft to their k most likely tokens; 0 for all.
     top_p: Restricts target and draft to the fewest tokens with this total
       probability; 1 for all.
