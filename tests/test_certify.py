@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import re
 from typing import NamedTuple
 
 import jax
@@ -271,6 +272,14 @@ def test_a_tree_too_large_to_enumerate(rule, sound, x64):
   assert found.cases == 2 + len(shape.inner)
 
 
+def test_what_was_reached_is_known(x64):
+  for drawn, invalid in ((WITHOUT, 4), ("with_replacement", 0)):
+    check = certify.check("token_level", drawn, "branching:4", settings())
+    offered, ties, sure, undrawn = check.reached[:, 1:].sum(axis=1)
+    assert (offered, ties, undrawn) == (4, 4, invalid)
+    assert sure == (1 if invalid else 4)  # then the others are INVALID
+
+
 def test_the_smallest_failing_case_is_smaller_and_spelled_out(x64):
   rule = resolve(faulty.bonus_from_p)
   check = certify.check(rule, WITHOUT, FORK, settings(cases=9))
@@ -280,7 +289,9 @@ def test_the_smallest_failing_case_is_smaller_and_spelled_out(x64):
   assert small.tree == tree.chain(1)
   assert small.world.p.shape[1] == 2
   assert small.distance > 1e-6
+  assert "tree parents:0," in repr(small)
   assert "the output begins" in repr(small)
+  assert re.search(r"nodes 1 are \([ab]\), drawn from \[.*\]; thr", repr(small))
 
 
 @pytest.mark.parametrize(

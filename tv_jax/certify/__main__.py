@@ -11,6 +11,7 @@ from absl import flags
 from tv_jax import certify, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.certify import certificate, contracts, programs
+from tv_jax.certify.outcome import REACHED
 from tv_jax.io import cli, names
 from tv_jax.io.errors import UserError
 from tv_jax.proposals import PROPOSALS, Proposal
@@ -182,17 +183,35 @@ def _explain(checks) -> None:
 
 
 def _summary(checks, count: int) -> str:
-  """Counts the lossless rows, and names the trees that were enumerated."""
+  """Counts the lossless rows, and says which places were reached."""
   lossless = sum(check.lossless for _, check in checks)
-  line = f"{lossless} of {count} rows are lossless"
-  enumerated = [(entry, check.whole) for entry, check in checks if check.cases]
-  if exact := [entry.tree for entry, whole in enumerated if whole]:
-    depth = max(tree.max_depth for tree in exact)
-    siblings = max(tree.max_children for tree in exact)
-    line += f", exact to depth {depth} and {siblings} siblings"
-  if thin := [entry.names[2] for entry, whole in enumerated if not whole]:
-    line += f"; {', '.join(dict.fromkeys(thin))}: drafts of few tokens"
-  return line
+  lines = [f"{lossless} of {count} rows are lossless"]
+  known = [(entry, check) for entry, check in checks if check.cases]
+  if not known:
+    return lines[0]
+  depth = max(entry.tree.max_depth for entry, _ in known)
+  table, missed = [["proposal", *REACHED]], []
+  for proposal in dict.fromkeys(entry.names[1] for entry, _ in known):
+    of_rules: dict[str, np.ndarray] = {}
+    for entry, check in known:
+      if entry.names[1] != proposal:
+        continue
+      tree = entry.tree
+      last = of_rules.setdefault(entry.names[0], np.zeros((4, depth), int))
+      for what, node in np.argwhere(check.reached[:, 1:]):
+        at = what, tree.depth[node + 1] - 1
+        last[at] = max(last[at], tree.rank[node + 1] + 1)
+      if nodes := [*map(str, np.flatnonzero(~check.reached[0, 1:]) + 1)]:
+        missed.append(f"{', '.join(entry.names)}: {' '.join(nodes)}")
+    last = np.min([*of_rules.values()], axis=0)
+    table.append([proposal, *(" ".join(map(str, row)) for row in last)])
+  widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+  lines += ["The last sibling that was reached at depths 1, 2, ..:"]
+  for row in table:
+    lines.append("  " + "  ".join(map(str.ljust, row, widths)).rstrip())
+  if missed:
+    lines += ["Nodes that were never offered:", *(f"  {x}" for x in missed)]
+  return "\n".join([*lines[1:], lines[0]])
 
 
 def _certify_program() -> int:

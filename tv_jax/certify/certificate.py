@@ -205,6 +205,7 @@ def _enumerate(run, proposal, tree, settings) -> Check:
   failures = [
     Failure(
       tree=tree,
+      proposal=proposal,
       world=world,
       faults=found.faults,
       law_broken=not found.distance <= allowed,
@@ -225,6 +226,7 @@ def _enumerate(run, proposal, tree, settings) -> Check:
     whole=whole,
     distance=float(np.max([found.distance for found in outcomes])),
     length=float(np.mean([found.length for found in outcomes])),
+    reached=np.any([found.reached for found in outcomes], axis=0),
     failure=failure and failure._replace(faults=faults),
   )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,9 @@ import numpy as np
 from tv_jax.certify import words, worlds
 from tv_jax.certify.outcome import Outcome
 from tv_jax.certify.worlds import World
+from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
+from tv_jax.verifiers import NOT_OFFERED
 
 
 class Settings(NamedTuple):
@@ -32,6 +35,10 @@ class Settings(NamedTuple):
     return worlds.tokens_for(tree.max_children, self.vocabulary)
 
 
+# Largest number of nodes of a tree that is printed in full.
+_FEW = 12
+
+
 class Failure(NamedTuple):
   """A failure of a rule.
 
@@ -40,7 +47,9 @@ class Failure(NamedTuple):
     faults: Breaches of the contract, in words.
     law_broken: Whether the output's distribution is wrong; None: not known.
     proposal_wrong: Whether the proposal is wrong, so that no rule was run.
-    world: None, like `outcome`, if no distribution is known.
+    proposal: How siblings were drawn; None, like `world` and `outcome`, if no
+      distribution is known.
+    world: The distributions p and q.
     outcome: The rule's output in this world.
   """
 
@@ -48,6 +57,7 @@ class Failure(NamedTuple):
   faults: tuple[str, ...] = ()
   law_broken: bool | None = None
   proposal_wrong: bool = False
+  proposal: Proposal | None = None
   world: World | None = None
   outcome: Outcome | None = None
 
@@ -72,9 +82,11 @@ class Failure(NamedTuple):
     return f"CONTRACT BROKEN ({known})"
 
   def __repr__(self) -> str:
-    """Shows the tree, the world, all faults, and the worst prefix."""
+    """Shows the tree, the world, all faults, the worst prefix and a draft."""
     tree, world, outcome = self.tree, self.world, self.outcome
-    where = f"tree {list(tree.parents)} (parents)"
+    where = repr(tree)
+    if len(tree) <= _FEW:
+      where = f"tree parents:{','.join(map(str, tree.parents[1:]))}"
     faults = [f"  fault: {fault}" for fault in self.faults]
     if not (world and outcome):
       return "\n".join([where, *faults])
@@ -99,7 +111,38 @@ class Failure(NamedTuple):
     if self.law_broken:
       chances = outcome.law[row, token], outcome.target[row, token]
       lines.append(words.begins(worst, *chances))
-    return "\n".join(lines)
+    return "\n".join([*lines, *self._families(worst)])
+
+  def _families(self, worst: tuple[int, ...]) -> Iterator[str]:
+    """Yields the siblings along the worst prefix that one draft has there."""
+    assert self.proposal
+    assert self.world
+    assert self.outcome
+    tree, drawn = self.tree, self.outcome.example
+    V, q = self.world.q.shape[1], self.world.q
+    for node in tree.inner.tolist():
+      above = tree.paths[node][1 : tree.depth[node] + 1]
+      path, context = tuple(drawn[above].tolist()), 0
+      if path != worst[: len(path)]:
+        continue
+      for token in path:
+        context = worlds.below(context, token, V)
+      below = tree.children[node, : tree.num_children[node]]
+      tokens = drawn[below].tolist()
+      row, k = q[context % len(q)].astype(float), len(tokens)
+      laws = (
+        words.row(self.proposal.following(row, tuple(tokens[:j]), k))
+        for j in range(k)
+      )
+      passed = (
+        "-" if x == NOT_OFFERED else f"{x:.4g}"
+        for x in self.outcome.thresholds[below]
+      )
+      yield (
+        f"  in a draft nodes {' '.join(map(str, below))} are"
+        f" {words.siblings(tokens)}, drawn from {', '.join(laws)}; thresholds"
+        f" {' '.join(passed)}"
+      )
 
 
 class Check(NamedTuple):
@@ -112,6 +155,7 @@ class Check(NamedTuple):
     whole: Whether all drafts of a world were, not drafts of few tokens alone.
     distance: Largest total variation from the target in these worlds.
     length: Expected tokens of a cycle, mean over worlds.
+    reached: [4, N] `Outcome.reached` in any world; None without worlds.
     failure: None if no fault was found.
   """
 
@@ -121,6 +165,7 @@ class Check(NamedTuple):
   whole: bool = True
   distance: float = np.nan
   length: float = np.nan
+  reached: np.ndarray | None = None
   failure: Failure | None = None
 
   @property

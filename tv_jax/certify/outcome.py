@@ -44,6 +44,10 @@ _BATCH = 1 << 14  # decisions in a compiled call
 _SMALL = 6  # largest number of nodes for which all patterns are tried
 # Drafts in a compiled call if the number of drafts depends on the world.
 _FEW = 64
+# What can be reached at a node. "offered": with a threshold above 0. Otherwise
+# the node's turn came, since its parent was entered and its elder siblings were
+# rejected, and p = q > 0 at its token, or q was one-hot, or it was INVALID.
+REACHED = "offered", "p = q", "one-hot q", "INVALID"
 # Factors of leaves' rows of q, which are not to be read.
 _SCALES = 1, 0, 3, np.nan
 
@@ -58,7 +62,11 @@ class Outcome(NamedTuple):
     target: [U, V] the same under the target.
     length: Expected tokens of a cycle.
     faults: Breaches of the contract, in words.
-    nodes: [N] whether a node was offered with a threshold above 0.
+    reached: [4, N] what happened at each node; see `REACHED`.
+    example: [N] tokens of one draft: of those that go furthest along the worst
+      prefix, the likeliest.
+    thresholds: [N] the largest threshold of each node in that draft;
+      NOT_OFFERED where its coin is not compared.
     believed: Whether the thresholds decide, as `law` assumes.
     complete: Whether the patterns that were tried reach all outcomes.
   """
@@ -68,9 +76,16 @@ class Outcome(NamedTuple):
   target: np.ndarray
   length: float
   faults: tuple[str, ...]
-  nodes: np.ndarray
+  reached: np.ndarray
+  example: np.ndarray
+  thresholds: np.ndarray
   believed: bool = True
   complete: bool = True
+
+  @property
+  def nodes(self) -> np.ndarray:
+    """[N] whether a node was offered with a threshold above 0."""
+    return self.reached[0]
 
   @property
   def distance(self) -> float:
@@ -176,7 +191,7 @@ def compile_rule(
       low = patterns * (np.arange(len(tree)) != ROOT)
       tried = np.concatenate([patterns, low])
       decided = on_all(tried)
-    return _judge(tree, drafts, decided, tried == 0, p.astype(float))
+    return _judge(tree, drafts, decided, tried == 0, p, q)
 
   return run
 
@@ -232,10 +247,10 @@ def _weights(threshold: np.ndarray, low: np.ndarray) -> np.ndarray:
   return factor.prod(axis=-1) / likes
 
 
-def _judge(tree, drafts, decided, low, p) -> Outcome:
+def _judge(tree, drafts, decided, low, p, q) -> Outcome:
   """Computes the output's distribution and the faults of the decisions."""
-  residual, threshold = (
-    array.astype(float) for array in (decided.residual, decided.threshold)
+  residual, threshold, p = (
+    array.astype(float) for array in (decided.residual, decided.threshold, p)
   )
   offered = threshold != NOT_OFFERED
   weight = _weights(threshold, low)
@@ -277,16 +292,69 @@ def _judge(tree, drafts, decided, low, p) -> Outcome:
       gap > tolerance(decided.threshold.dtype)
     ),
   }
+  passable = live[..., None] & (threshold > 0)
   weight = weight * drafts.chance[:, None] * ~invalid
   context = drafts.context[outcome, node]
+  contexts, law, target = _output(drafts.context, context, weight, residual, p)
+  example = _example(tree, drafts, contexts, law, target)
+  compared = np.where(live[..., None], threshold, NOT_OFFERED)
   return Outcome(
-    *_output(drafts.context, context, weight, residual, p),
+    contexts,
+    law,
+    target,
+    example=drafts.tokens[example],
+    thresholds=compared[example].max(axis=0),
     length=float((drafts.chance @ nodes) @ (tree.depth + 1.0)),
     faults=tuple(fault for fault, wrong in faults.items() if np.any(wrong)),
-    nodes=(offered & (threshold > 0) & live[..., None]).any(axis=(0, 1)),
+    reached=_reached(tree, drafts, passable, low, p, q),
     believed=not any(map(np.any, lies.values())),
     complete=every_pattern or not off,
   )
+
+
+def _reached(tree, drafts, offered, low, p, q) -> np.ndarray:
+  """Returns which of `REACHED` happened at which node [4, N].
+
+  Args:
+    tree: The tree.
+    drafts: The drafts.
+    offered: [O, E, N] whether a node was offered with a threshold above 0.
+    low: [E, N] whether a coin is 0.
+    p: [R, V] the target's distributions.
+    q: [R, V] the draft's distributions.
+  """
+  nodes = np.arange(len(tree))
+  siblings = tree.parent[:, None] == tree.parent
+  elder = (siblings & (nodes < nodes[:, None])).astype(np.float32)
+  # A rule may offer children before their parents.
+  entered = offered | (offered | (nodes == ROOT))[..., tree.parent]
+  spared = (offered & low).astype(np.float32) @ elder.T == 0
+  turn = (entered & spared).any(axis=1) & (nodes != ROOT)
+  rows, tokens = drafts.context[:, tree.parent] % len(p), drafts.tokens
+  drawn = tokens != INVALID
+  q_at = q[rows, tokens]
+  ties = (p[rows, tokens] == q_at) & (q_at > 0)
+  sure = (q.max(axis=1) == 1)[rows]
+  above = (drawn | (nodes == ROOT))[:, tree.parent]
+  every = (
+    offered.any(axis=1),
+    turn & drawn & ties,
+    turn & drawn & sure,
+    turn & ~drawn & above,
+  )
+  return np.stack(every).any(axis=1)
+
+
+def _example(tree, drafts, contexts, law, target) -> int:
+  """Returns the likeliest draft that goes furthest along the worst prefix."""
+  errors, V = np.abs(law - target), law.shape[1]
+  row, token = divmod(int(errors.argmax()), V)
+  prefixes = [worlds.below(int(contexts[row]), token, V)]
+  while prefixes[-1]:
+    prefixes.append((prefixes[-1] - 1) // V)
+  along = np.isin(drafts.context, prefixes) & (drafts.tokens != INVALID)
+  depth = np.where(along, tree.depth, 0).max(axis=1)
+  return int(np.lexsort([drafts.chance, depth])[-1])
 
 
 def _output(drafted, context, weight, residual, p):
