@@ -273,7 +273,7 @@ def test_a_tree_too_large_to_enumerate(rule, sound, x64):
 
 
 def test_what_was_reached_is_known(x64):
-  for drawn, invalid in ((WITHOUT, 4), ("with_replacement", 0)):
+  for drawn, invalid in ((WITHOUT, 3), ("with_replacement", 0)):
     check = certify.check("token_level", drawn, "branching:4", settings())
     offered, ties, sure, undrawn = check.reached[:, 1:].sum(axis=1)
     assert (offered, ties, undrawn) == (4, 4, invalid)
