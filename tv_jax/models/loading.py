@@ -1,16 +1,14 @@
 """Loads models and drafts from checkpoints, and saves them."""
 
-import concurrent.futures
 import dataclasses
-import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import numpy as np
-from flax.traverse_util import flatten_dict, unflatten_dict
+from flax.traverse_util import flatten_dict
 from jax.sharding import Mesh
 
 from tv_jax.io import machine
@@ -22,6 +20,7 @@ from tv_jax.models import (
   gguf,
   layout,
   native,
+  parameters,
   quantised,
   sharding,
   storage,
@@ -31,13 +30,11 @@ from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Config
 from tv_jax.models.layout import Path, StoredTensor, Weight
 from tv_jax.models.model import Model, owned_specs
-from tv_jax.models.quantised import Part, Quantised
+from tv_jax.models.quantised import Part
 
 # Dtypes that can be loaded, by safetensors' names. Weights of other dtypes are
 # quantised: they mean nothing without scales that are stored elsewhere.
 _FLOATS = ("F64", "F32", "BF16", "F16")
-_ALIGNMENT = 64  # bytes
-_PIECE = 1 << 17  # weights: these and their converted copies stay in cache
 # How quantised weights are held; see `load`.
 STORED, DEQUANTISED = "stored", "dequantised"
 
@@ -131,11 +128,11 @@ def read(
     source = checkpoint.source
     print(f"{source}: {kinds} weights are dequantised", file=sys.stderr)
   parts = {
-    path: _parts(weight, checkpoint.tensors) if keeps else ()
+    path: parameters.parts(weight, checkpoint.tensors) if keeps else ()
     for path, weight in weights.items()
   }
   _check_memory(checkpoint.source, weights, parts, config.dtype, target)
-  params = _read(checkpoint.tensors, weights, parts, module)
+  params = parameters.read(checkpoint.tensors, weights, parts, module)
   if module.of_target:
     assert target is not None
     known = borrowed.known_tokens(checkpoint.tensors, config)
@@ -216,11 +213,8 @@ def _check_memory(
   """
   if jax.default_backend() != "cpu":
     return
-  size = np.dtype(dtype).itemsize
   needed = sum(
-    4 * _size(parts[path], weight.shape[1])
-    if parts[path]
-    else size * math.prod(weight.shape)
+    parameters.size(weight, parts[path], dtype)
     for path, weight in weights.items()
   )
   if target is not None:
@@ -232,142 +226,6 @@ def _check_memory(
       f" take {needed / 1e9:.1f} GB, and there are {memory / 1e9:.1f}:"
       ' choose dtype="bfloat16" or a smaller model'
     )
-
-
-def _read(
-  tensors: Mapping[str, StoredTensor],
-  weights: Mapping[Path, Weight],
-  parts: Mapping[Path, tuple[Part, ...]],
-  module: Any,
-) -> dict:
-  """Reads parameters to their devices, the largest first.
-
-  The host never holds much more than the devices do: several threads read
-  pieces of each tensor, straight to their places in the parameter.
-  """
-  params = {}
-  # Freeing a block of this size makes glibc keep memory. Otherwise it returns
-  # memory to the system after each piece and gets it again page by page, which
-  # is half of the loading time.
-  np.empty(30 << 20, np.uint8)
-  with concurrent.futures.ThreadPoolExecutor(machine.cores()) as pool:
-    for path in sorted(weights, key=lambda x: -math.prod(weights[x].shape)):
-      weight = weights[path]
-      if parts[path]:
-        value, pieces = _packed(weight, parts[path], tensors)
-      else:
-        value = _empty(weight.shape, module.config.dtype)
-        pieces = [
-          (_fill, view[start:stop], tensors[name], name, start)
-          for name, view in weight.views(value).items()
-          for start, stop in _pieces(view)
-        ]
-      for piece in [pool.submit(*piece) for piece in pieces]:
-        piece.result()
-      place = sharding.placement(weight.axes, module.mesh)
-      params[path] = jax.device_put(value, place)
-  return unflatten_dict(params)
-
-
-def _parts(
-  weight: Weight, tensors: Mapping[str, StoredTensor]
-) -> tuple[Part, ...]:
-  """Returns the parts of a quantised matrix; none if one has no form."""
-  forms = {name: tensors[name].form for name in weight.tensors}
-  if not all(forms.values()):
-    return ()
-  return tuple(Part(forms[x], shape[0]) for x, shape in weight.shapes.items())
-
-
-def _size(parts: tuple[Part, ...], columns: int) -> int:
-  """Returns the number of words of a quantised matrix."""
-  return sum(math.prod(part.shape(columns)) for part in parts)
-
-
-def _packed(
-  weight: Weight,
-  parts: tuple[Part, ...],
-  tensors: Mapping[str, StoredTensor],
-) -> tuple[Quantised, list]:
-  """Returns a quantised matrix, and the calls that fill it."""
-  words = _empty((_size(parts, weight.shape[1]),), "uint32")
-  matrix = Quantised(words, parts, weight.shape[1], weight.groups)
-  calls = []
-  for view, (name, rows) in zip(
-    matrix.split(), weight.tensors.items(), strict=True
-  ):
-    least = math.lcm(view.shape[-1], rows)  # whole vectors and whole heads
-    step = max(1, _PIECE // (least * weight.shape[1])) * least
-    vectors = step // view.shape[-1]
-    calls += [
-      (_pack, view[i : i + vectors], tensors[name], name, i * view.shape[-1])
-      for i in range(0, len(view), vectors)
-    ]
-  return matrix, calls
-
-
-def _pack(place: np.ndarray, tensor: StoredTensor, name: str, row: int) -> None:
-  """Reads vectors of a quantised tensor's rows, as `_fill` does.
-
-  Args:
-    place: [V, W, L] The destination.
-    tensor: The tensor.
-    name: The tensor's name.
-    row: Index of the first row to read.
-  """
-  V, W, L = place.shape
-  try:
-    words = tensor.words(row, min(row + V * L, tensor.shape[0]))
-  except FloatingPointError:
-    raise _not_finite(tensor, name, "float32") from None
-  words = np.pad(words, ((0, V * L - len(words)), (0, 0)))
-  place[...] = words.reshape(V, L, W).swapaxes(1, 2)
-
-
-def _empty(shape: tuple[int, ...], dtype: str) -> np.ndarray:
-  """Returns an aligned array, which a CPU device takes without a copy."""
-  size = math.prod(shape) * np.dtype(dtype).itemsize
-  whole = np.empty(size + _ALIGNMENT, np.uint8)
-  start = -whole.ctypes.data % _ALIGNMENT
-  return whole[start : start + size].view(dtype).reshape(shape)
-
-
-def _pieces(view: np.ndarray) -> Iterator[tuple[int, int]]:
-  """Yields the start and stop group of each piece of a tensor."""
-  step = max(1, _PIECE * len(view) // max(1, view.size))
-  for start in range(0, len(view), step):
-    yield start, start + step
-
-
-def _fill(
-  place: np.ndarray, tensor: StoredTensor, name: str, group: int
-) -> None:
-  """Reads groups of a tensor's rows; refuses NaN and infinite weights.
-
-  Args:
-    place: [groups, rows, ..] The destination.
-    tensor: The tensor.
-    name: The tensor's name.
-    group: Index of the first group to read.
-  """
-  rows = place.shape[1]
-  value = tensor.rows(group * rows, (group + len(place)) * rows)
-  with np.errstate(over="ignore"):  # infinite, if too large for float16
-    value = value.astype(place.dtype, copy=False)
-  # NaN and infinity have all exponent bits set. np.isfinite is slow with half
-  # precision.
-  bits = np.dtype(f"u{value.itemsize}")
-  infinite = np.array(np.inf, value.dtype).view(bits)
-  if ((value.view(bits) & infinite) == infinite).any():
-    raise _not_finite(tensor, name, value.dtype)
-  place[...] = value.reshape(place.shape)
-
-
-def _not_finite(tensor: StoredTensor, name: str, dtype) -> UserError:
-  return UserError(
-    f"{tensor.path} holds weights that are not finite in {dtype}, in {name}:"
-    " get it again, or load it in another dtype"
-  )
 
 
 def save(directory, model: Model) -> None:
