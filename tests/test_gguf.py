@@ -17,7 +17,7 @@ from tests import bad, checkpoints, gguf_files
 from tests.gguf_files import TEXTS, TYPES
 from tv_jax import models
 from tv_jax.io.reading import BUNDLED
-from tv_jax.models import gguf, loading, rope
+from tv_jax.models import gguf, parameters, rope
 from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.tokenizers import check_tokens, load_tokenizer
 
@@ -51,7 +51,7 @@ def bundled(tmp_path_factory):
   ids=["llama", "tied", "linear", "llama3", "qwen2", "qwen3"],
 )
 def test_a_file_is_the_model_it_was_made_of(tmp_path, changes, monkeypatch):
-  monkeypatch.setattr(loading, "_PIECE", 70 * 256)  # several, of whole heads
+  monkeypatch.setattr(parameters, "_PIECE", 70 * 256)  # several, of whole heads
   model = checkpoints.ours(dataclasses.replace(CONFIG, **changes))
   ends = {
     f"tokenizer.ggml.{x}_token_id": y for x, y in (("eos", 2), ("bos", 1))

@@ -12,7 +12,7 @@ import tv_jax
 from tests import bad, checkpoints, gguf_files
 from tests.gguf_files import TYPES
 from tv_jax import drafting, models
-from tv_jax.models import loading, native, products, quantised, sharding
+from tv_jax.models import native, parameters, products, quantised, sharding
 from tv_jax.models.gguf import packing
 from tv_jax.models.quantised import FORMS, Part, Quantised
 
@@ -125,7 +125,7 @@ def test_dense_in_a_loop_and_under_vmap():
 def test_a_file_stays_quantised_and_is_the_same_model(
   tmp_path, kind, family, monkeypatch
 ):
-  monkeypatch.setattr(loading, "_PIECE", 70 * 256)  # several pieces
+  monkeypatch.setattr(parameters, "_PIECE", 70 * 256)  # several pieces
   tied = family == "tied"
   changes = {"tie_word_embeddings": tied, "num_hidden_layers": 2}
   changes |= {} if tied else {"model_type": family}
