@@ -166,13 +166,16 @@ def paired(title: str, part: pd.DataFrame, baseline: str) -> Table:
   return Table(f"The same drafts: {title}", cells, notes)
 
 
-def positions(title: str, cycles: pd.DataFrame) -> Table:
+def positions(title: str, cycles: pd.DataFrame) -> Table | None:
   """Makes the table of how deep drafts are accepted: shares of cycles.
 
-  A dash stands where no cycle on the tree came so far.
+  A dash stands where no cycle on the tree came so far. None: nothing was
+  accepted.
   """
   by = ["tree", "verifier"]
   reached = texts(stats.reached(cycles, by)).unstack("position", sort=False)
+  if not len(reached.columns):
+    return None
   deep = reached.notna().groupby(level="tree", sort=False).transform("any")
   conditional = texts(stats.reached(cycles, by, conditional=True))
   parts = {

@@ -58,7 +58,9 @@ def write(folder: str | os.PathLike) -> Report:
     ]
     shown += for_latex[-2:]
     if values in by_condition.groups:  # an answer did not fail
-      shown.append(tables.positions(title, by_condition.get_group(values)))
+      group = by_condition.get_group(values)
+      if reached := tables.positions(title, group):
+        shown.append(reached)
     gain = part.loc[ALL]["gain_percent"].dropna(subset="mean")
     if len(gain):
       gains[title] = gain
