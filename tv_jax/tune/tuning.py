@@ -31,6 +31,7 @@ from tv_jax.engine.results import Estimate
 from tv_jax.io import disk, reading
 from tv_jax.io.errors import UserError
 from tv_jax.io.progress import Progress, silent
+from tv_jax.runs import stats, tables
 from tv_jax.runs.timing import time_in_turn
 from tv_jax.tree import Tree
 from tv_jax.tune import choosing
@@ -59,7 +60,8 @@ class Tuned:
       tuned on, NaN if the wide tree does not contain the tree; `gain`, the
       length minus the chosen tree's, on the same cycles; `decoded`, the length
       when the tree itself decodes a few prompts; `ms` of a cycle; `speed` in
-      tokens per second without prefill. Columns with _error have the errors.
+      tokens per second without prefill. Columns with _error and _n have the
+      means' errors, and the numbers of prompts.
     check: Realised minus expected length of the wide tree: 0 within its error.
     settings: The rule, proposal and other options, as saved in the file.
     notes: Limitations of these numbers.
@@ -79,54 +81,48 @@ class Tuned:
 
   def __repr__(self) -> str:
     """Returns the table, with the check and the notes below it."""
-    table = self.frame.assign(over=self.frame["speed"] / self._plain_speed)
+    table = self.frame
     levels = {k: map(len, tree.levels[1:]) for k, tree in self.trees.items()}
+    gain = _estimates(table.drop(self.name), "gain")
     cells = {
       "nodes": table["nodes"].map("{:.0f}".format),
       "by depth": {k: " ".join(map(str, x)) for k, x in levels.items()},
-      "length": _texts(table, "length", ".3f"),
-      f"minus {self.name}": _texts(table.drop(self.name), "gain", "+.3f"),
-      "decoded": _texts(table, "decoded", ".3f"),
-      "ms a cycle": table["ms"].map("{:.2f}".format),
-      "tokens/s": table["speed"].map("{:.1f}".format),
-      "over plain": table["over"].map("{:.2f}".format),
+      "length": tables.texts(_estimates(table, "length"), ".3f"),
+      f"minus {self.name}": tables.texts(gain, "+.3f"),
     }
+    if PLAIN in table.index:
+      over = table["speed"] / table["speed"][PLAIN]
+      cells |= {
+        "decoded": tables.texts(_estimates(table, "decoded"), ".3f"),
+        "ms a cycle": table["ms"].map("{:.2f}".format),
+        "tokens/s": table["speed"].map("{:.1f}".format),
+        "over plain": over.map("{:.2f}".format),
+      }
     shown = pd.DataFrame(cells, table.index).replace("nan", np.nan)
-    shown = shown.dropna(axis="columns", how="all").fillna(_NOTHING)
     title = "{verifier} with {proposal} at temperature {temperature:g}"
     parts = [
       title.format_map(self.settings),
-      shown.to_markdown(disable_numparse=True),
+      shown.fillna(tables.NOTHING).to_markdown(disable_numparse=True),
       f"check: realised - expected = {self.check:+.3f}",
       *self.notes,
     ]
     return "\n\n".join(parts)
 
-  @property
-  def _plain_speed(self) -> float:
-    return self.frame["speed"].get(PLAIN, np.nan)
-
   def save(self, path: str | os.PathLike) -> None:
     """Writes the chosen tree as a JSON file, which `tree=` reads."""
-    row = self.frame.loc[self.name]
-    error = row["length_error"]
+    mean, error, n = _estimates(self.frame, "length").loc[self.name]
     measured = {
-      "length": row["length"],
+      "length": mean,
       "error": None if np.isnan(error) else error,
-      "items": int(row["prompts"]),
+      "items": int(n),
     }
     content = {"parents": [*self.tree.parents], "measured": measured}
     disk.write_json(pathlib.Path(path), content | self.settings)
 
 
-def _texts(table: pd.DataFrame, name: str, spec: str) -> pd.Series:
-  """Returns means with their errors as texts, without those that are NaN."""
-  known = table[[name, f"{name}_error"]].dropna(subset=[name])
-  texts = {
-    key: f"{Estimate(mean=mean, error=error, n=0):{spec}}"
-    for key, mean, error in known.itertuples()
-  }
-  return pd.Series(texts, dtype=object)
+def _estimates(table: pd.DataFrame, name: str) -> pd.DataFrame:
+  """Returns the columns with the mean, the error and the count of a name."""
+  return table[[name, f"{name}_error", f"{name}_n"]]
 
 
 def tune(
@@ -198,30 +194,28 @@ def tune(
     if size < len(best)
   } | compared
   own = reached[:, best[nodes]].sum(axis=1)
-  rows = {}
+  cycles = {}
   for name, tree in compared.items():
-    rows[name] = {"nodes": len(tree) - 1, "prompts": len(np.unique(items))}
     if (inside := choosing.places(wide, tree)) is not None:
       sums = reached[:, inside].sum(axis=1)
-      rows[name] |= _mean("length", 1 + sums, items)
-      rows[name] |= _mean("gain", sums - own, items)
+      columns = {"question": items, "length": 1 + sums, "gain": sums - own}
+      cycles[name] = pd.DataFrame(columns)
+  sizes = {name: len(tree) - 1 for name, tree in compared.items()}
+  names = [PLAIN, *sizes] if speed else [*sizes]
+  frame = pd.DataFrame({"nodes": sizes}, names)
+  frame = frame.join([_means(cycles, "length"), _means(cycles, "gain")])
   if speed:
     alone = {"batch_size": 1, "panel": None, "among": ()}
-    plain = alone | {"verifier": "plain", "draft_stop": 0.0}
+    plain = alone | {"verifier": PLAIN, "draft_stop": 0.0}
     configs = {PLAIN: configure(**plain)}
     for name, tree in compared.items():
       configs[name] = configure(tree=tree, **alone)
     unseen = [asked[int(item)] for item in np.unique(items)]
     some = unseen[:: max(1, len(unseen) // _TIMED)][:_TIMED]
     progress(f"timing {', '.join(configs)}, on {len(some)} prompts", 1, 2)
-    for name, times in _time(pair, configs, some).items():
-      rows[name] = rows.get(name, {}) | times
-  order = sorted(rows, key=lambda name: name != PLAIN)
-  columns = [f"{x}{e}" for x in _MEANS for e in ("", "_error")]
-  frame = pd.DataFrame.from_dict(rows, "index").reindex(
-    order, columns=["nodes", "prompts", *columns, "ms"]
-  )
-  length = frame["length"].fillna(frame["decoded"])
+    frame = frame.join(_time(pair, configs, some))
+    length = frame["length"].fillna(frame["decoded"])
+    frame["speed"] = 1e3 * length / frame["ms"]
   drawn = config.static.proposal
   assert drawn
   notes = [
@@ -237,20 +231,18 @@ def tune(
   return Tuned(
     name=f"tuned:{nodes}",
     trees=compared,
-    frame=frame.assign(speed=1e3 * length / frame["ms"]),
+    frame=frame,
     check=check,
     settings=_settings(pair, config),
     notes=tuple(notes),
   )
 
 
-_MEANS = ("length", "gain", "decoded")
-
-
-def _mean(name: str, values, items) -> dict[str, float]:
-  """Returns the columns of a mean and its error, clustered by item."""
-  found = Estimate.clustered(values, items)
-  return {name: found.mean, f"{name}_error": found.error}
+def _means(cycles: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
+  """Returns means by tree, with errors that are clustered by prompt."""
+  table = pd.concat(cycles, names=["tree"])
+  means = stats.by_token(table, ["tree"], name)
+  return means.set_axis([name, f"{name}_error", f"{name}_n"], axis=1)
 
 
 def _wide(
@@ -328,24 +320,24 @@ def _settings(pair: Pair, config: DecodeConfig) -> dict:
 
 def _time(
   pair: Pair, configs: Mapping[str, DecodeConfig], prompts: Sequence[Prompt]
-) -> dict[str, dict[str, float]]:
+) -> pd.DataFrame:
   """Times configs in turn on each prompt, after warm-up, without prefill.
 
   Other work on the machine then slows all of them alike.
 
   Returns:
-    By name the columns with the milliseconds of a cycle, a median over prompts,
-    and with the length.
+    By name the length, and the milliseconds of a cycle, a median over prompts.
   """
   longest = max(len(prompt.tokens) for prompt in prompts)
   answered, _ = time_in_turn(pair, configs, prompts, longest)
-  items = [prompt.item for prompt in prompts]
-  timed = {}
+  cycles, times = {}, {}
   for name, answers in answered.items():
     gained = [answer.continuation.gained for answer in answers]
-    cycles = np.array([len(lengths) for lengths in gained])
-    seconds = np.array([answer.cycles for answer in answers])
-    timed[name] = {"ms": 1e3 * float(np.median(seconds / cycles))} | _mean(
-      "decoded", np.concatenate(gained), np.repeat(items, cycles)
+    counts = np.array([*map(len, gained)])
+    items = np.repeat([prompt.item for prompt in prompts], counts)
+    cycles[name] = pd.DataFrame(
+      {"question": items, "decoded": np.concatenate(gained)}
     )
-  return timed
+    seconds = np.array([answer.cycles for answer in answers])
+    times[name] = 1e3 * float(np.median(seconds / counts))
+  return _means(cycles, "decoded").assign(ms=pd.Series(times))
