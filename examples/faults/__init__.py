@@ -2,9 +2,10 @@
 
     python -m examples.faults
 
-Each file has two programs of ours. `faulty` repeats a system's fault, in most
-files a publicly reported one, and `fixed` is correct. NAMES lists the files in
-the table's order.
+Each file has two programs of ours. `faulty` repeats a system's fault, in all
+but five files a publicly reported one, and `fixed` is correct. The docstrings
+of the five say where the fault comes from. NAMES lists the files in the table's
+order.
 """
 
 NAMES = (

@@ -24,10 +24,14 @@ of a bound, given the earlier bounds, is a rational number (ratios.py).
 Any other use of a random number (to print it, to add two of them, to use it as
 an index) cannot be split. It is refused, and the error names the line.
 
-Reading order: paths.py; cells.py and ratios.py (random numbers); generators.py
-(stand-ins for NumPy's and Python's functions); tensors.py, torch_functions.py
-(torch); jax_rules.py, jax_tracing.py (JAX); replaced.py (installs stand-ins);
-exploring.py. Torch is optional.
+A program takes a random number for a float. Where it would see a difference, as
+in an error that floats do not raise, its exploration ends with a refusal, even
+if it catches the error.
+
+Reading order: paths.py; cells.py, ratios.py and races.py (random numbers);
+arrays.py, generators.py (stand-ins for NumPy's and Python's functions);
+tensors.py, torch_functions.py (torch); jax_rules.py, jax_tracing.py (JAX);
+replaced.py (installs stand-ins); exploring.py. Torch is optional.
 """
 
 from tv_jax.certify.dice.exploring import ExploreError, Law, explore

@@ -55,17 +55,10 @@ class Bits:
     self.next(2, None, None)
     return Cell("u", self.uniform) + 1
 
-  def __lt__(self, other):
-    """Compares random bits; a sort by them is a random permutation."""
-    if not isinstance(other, Bits) or self.step or other.step:
-      refuse("compares random bits")
-    ours: Any = Cell("u", self.uniform).log()
-    return ours < Cell("u", other.uniform).log()
-
 
 _REFUSED = ("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__")
-_REFUSED += ("__ror__", "__eq__", "__ne__", "__le__", "__gt__", "__ge__")
-_REFUSED += ("__neg__", "__hash__", "__bool__")
+_REFUSED += ("__ror__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__")
+_REFUSED += ("__ge__", "__neg__", "__hash__", "__bool__")
 refuse_methods(Bits, _REFUSED, "random bits")
 
 
@@ -118,9 +111,6 @@ def _each(function: Callable, count: int) -> Any:
 
 # Primitives that return their arrays.
 SAME = ("copy", "copy_p", "device_put", "optimization_barrier", "stage")
-# Primitives that return their arrays on a mesh with a single device.
-ON_MESH = ("psum", "psum2", "psum_invariant", "pmax", "pmin", "pvary", "pcast")
-ON_MESH += ("reshard", "sharding_constraint")
 # Primitives that move entries and compute nothing. JAX applies them to indices.
 MOVED = ("reshape", "squeeze", "expand_dims", "transpose", "rev", "stack")
 MOVED += ("unstack", "concatenate", "split", "broadcast_in_dim", "slice", "pad")
@@ -150,22 +140,6 @@ def _raced(largest: bool, x, axes, index_dtype, **_):
   return places.squeeze(*axes).astype(index_dtype)
 
 
-def _ranked(row: np.ndarray) -> list[int]:
-  """Returns the indices that sort a row in ascending order."""
-
-  def compare(i, j):
-    return -1 if row[i] < row[j] else int(row[j] < row[i])
-
-  return sorted(range(len(row)), key=functools.cmp_to_key(compare))
-
-
-def _sorted(*arrays, dimension, num_keys, **_):
-  if num_keys > 1:
-    refuse("sorts by random numbers and by others")
-  order = np.apply_along_axis(_ranked, dimension, arrays[0])
-  return [np.take_along_axis(x, order, dimension) for x in arrays]
-
-
 def _top_k(x, k, axis=-1, **_):
   values, places = best(winner, x, axis, k)
   return [values, places.astype(np.int32)]
@@ -179,6 +153,5 @@ REDUCED: dict[str, Callable] = {
   "reduce_min": lambda x, axes, **_: COMPUTED["min"].reduce(x, axes),
   "reduce_sum": lambda x, axes, **_: np.add.reduce(x, axes),
   "is_finite": lambda x, **_: np.asarray(_each(_is_finite, 1)(x), bool),
-  "sort": _sorted,
   "top_k": _top_k,
 }

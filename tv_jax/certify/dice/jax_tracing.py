@@ -17,8 +17,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import os
-import pathlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -28,8 +26,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax._src import core, source_info_util
 
-from tv_jax.certify.dice import generators, races
 from tv_jax.certify.dice import jax_rules as rules
+from tv_jax.certify.dice import races
 from tv_jax.certify.dice.cells import FINE, Uniform
 from tv_jax.certify.dice.paths import (
   Path,
@@ -43,7 +41,7 @@ _DERIVED = ("random_split", "random_fold_in", "random_clone")
 _UNSEEN = ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32")
 _UNSEEN += ("rng_uniform", "rng_bit_generator", "random_gamma")
 _CALLS = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat2")
-_CALLS += ("custom_jvp_call", "custom_vjp_call", "shard_map")
+_CALLS += ("custom_jvp_call", "custom_vjp_call")
 _KEYS = "threefry2x32"  # a random bit depends on key and index
 _ROOT = 0x9E3779B9, 0x7F4A7C15
 
@@ -88,15 +86,13 @@ refuse_methods(Drawn, _REFUSED, "a random array")
 class Following(core.Trace):
   """Executes JAX's primitives during a run of a function."""
 
-  __slots__ = ("integers", "keys", "spent", "uniforms")
+  __slots__ = ("keys", "uniforms")
 
   def __init__(self):
     """Begins a run without draws."""
     super().__init__()
     self.keys: set[bytes] = set()  # derived from the given key
     self.uniforms: dict[tuple, Uniform] = {}
-    self.integers: dict[tuple, tuple[tuple, int]] = {}
-    self.spent: set[bytes] = set()  # keys that drew integers
 
   def stage_value(self, val):
     """Returns a value as an array."""
@@ -122,17 +118,9 @@ class Following(core.Trace):
 
   process_custom_vjp_call = process_custom_jvp_call
 
-  def process_shard_map(self, primitive, fun, args, /, **params):
-    """Enters a function that is mapped over the shards of its arrays."""
-    results = []
-
-    def call(*args):
-      results.append(primitive.bind(*args, subfuns=(fun,), **params))
-      return [*results[0]]
-
-    with core.set_current_trace(core.eval_trace):
-      jaxpr = jax.make_jaxpr(call)(*map(core.typeof, args))
-      return results[0].update([*map(_as_jax, self.run(jaxpr, args))])
+  def process_shard_map(self, *_, **__):
+    """Refuses."""
+    raise RefusedError("draws, or uses random numbers, in a shard_map")
 
   def _done(self, primitive, values: Sequence, params: dict) -> Any:
     """Executes a primitive; its results may be NumPy arrays."""
@@ -143,16 +131,12 @@ class Following(core.Trace):
     if name in _UNSEEN:
       refuse_draws(f"draws by {name}, which is not followed")
     inner = _jaxprs(params)
-    if name in ("jit", "pjit") and _is_randint(inner[0]):
-      return [self._integers(*values, aval=inner[0].out_avals[0])]
     if inner and (random or any(map(_draws, inner))):
       return self._entered(name, values, params)
-    if name in rules.ON_MESH or (random and name in rules.SAME):
+    if random and name in rules.SAME:
       return [*values] if primitive.multiple_results else values[0]
     if random:
       return self._followed(primitive, values, params)
-    if name == "axis_index":
-      return np.int32(0)
     result = core.eval_trace.process_primitive(primitive, values, params)
     if name in _DERIVED and all(x in self.keys for x in _rows(values[0])):
       self.keys.update(_rows(result))
@@ -186,7 +170,6 @@ class Following(core.Trace):
     rows = self._given(keys)
     if bit_width not in (32, 64):
       refuse(f"draws {bit_width} random bits, whose chances are coarse")
-    self._refuse_both(rows, self.spent)
     entries = np.empty((len(rows), math.prod(shape)), object)
     for i, j in np.ndindex(entries.shape):
       place = rows[i], j, bit_width
@@ -195,35 +178,6 @@ class Following(core.Trace):
       entries[i, j] = rules.Bits(self.uniforms[place], bit_width)
     entries = entries.reshape((*keys.shape, *shape))
     return Drawn(self, entries, f"uint{bit_width}")
-
-  def _integers(self, keys, low, high, *, aval) -> np.ndarray:
-    """Draws uniform integers, as `jax.random.randint` does."""
-    if np.ndim(low) or np.ndim(high):
-      refuse("draws integers between arrays of numbers")
-    rows, count = self._given(keys), max(int(high) - int(low), 1)
-    # JAX draws the bits of integers from the two parts of a split key.
-    used = {*rows, *_rows(jax.vmap(jax.random.split)(keys.reshape(-1)))}
-    self._refuse_both(used, {row for row, *_ in self.uniforms})
-    self.spent |= used
-    drawn = np.empty((len(rows), aval.size // len(rows)), aval.dtype)
-    for i, j in np.ndindex(drawn.shape):
-      place, kind = (rows[i], j), (count, aval.dtype.itemsize)
-      if place not in self.integers:
-        self.integers[place] = kind, generators.draw_below(count)
-      known, offset = self.integers[place]
-      if known != kind:
-        refuse("draws integers of two ranges or types with the same key")
-      drawn[i, j] = int(low) + offset
-    return drawn.reshape(aval.shape)
-
-  def _refuse_both(self, rows, others: set[bytes]) -> None:
-    """Refuses a key that draws both bits and integers: they are dependent."""
-    if not others.isdisjoint(rows):
-      raise RefusedError(
-        "draws integers (by randint, or by choice without p) and other numbers"
-        " with the same key, or with a part of it after a split: they are not"
-        " independent (split the key first, and use each part once)"
-      )
 
   def _given(self, keys) -> list[bytes]:
     """Returns the keys' data; refuses keys not derived from the given key."""
@@ -260,6 +214,11 @@ class Following(core.Trace):
     elif name in rules.REDUCED:
       result = rules.REDUCED[name](*arrays, **params)
     else:
+      if np.dtype(kept).kind == "u":
+        raise RefusedError(
+          f"gives random bits to JAX's {name}, as randint, permutation and"
+          " choice without p do: draw by categorical or uniform"
+        )
       raise RefusedError(
         f"gives random numbers to JAX's {name}, which cannot be followed: a"
         " uniform can be compared with numbers, and noise can race by argmax"
@@ -298,10 +257,6 @@ class Following(core.Trace):
       return state
     if name == "scan":
       return self._scanned(values, **params)
-    if name == "shard_map" and params["mesh"].size > 1:
-      raise RefusedError(
-        "draws in a shard_map over several devices: give a mesh of one"
-      )
     if name in _CALLS:
       return self.run(_jaxprs(params)[0], values)
     raise RefusedError(f"draws, or uses random numbers, in JAX's {name}")
@@ -419,15 +374,6 @@ def _jaxprs(params: dict) -> list:
 def _equations(jaxpr) -> core.Jaxpr:
   """Returns a jitted function's equations, without its constants."""
   return getattr(jaxpr, "jaxpr", jaxpr)
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_randint(jaxpr) -> bool:
-  """Tells whether a jitted function implements `jax.random.randint`."""
-  info = _equations(jaxpr).debug_info
-  name, _, file = info.func_src_info.partition(" at ")
-  ours = file.startswith(str(pathlib.Path(jax.__file__).parent) + os.sep)
-  return name == "_randint" and ours and len(_equations(jaxpr).invars) == 3
 
 
 @functools.lru_cache(maxsize=4096)

@@ -9,7 +9,6 @@ the same draws must return the same result.
 
 from __future__ import annotations
 
-import functools
 import operator
 import sys
 from typing import Any
@@ -39,9 +38,6 @@ _MOVED += ("view", "reshape", "squeeze", "unsqueeze", "flatten", "expand", "t")
 _MOVED += ("transpose", "permute", "getitem", "select", "narrow", "gather")
 _MOVED += ("index_select", "take_along_dim", "expand_as", "view_as", "iter")
 _MOVED += ("T", "mT", "H", "mH")
-# Functions that join tensors or repeat their numbers.
-_JOINED = ("stack", "cat", "concat", "concatenate", "hstack", "vstack")
-_JOINED += ("repeat", "repeat_interleave", "tile", "flip", "roll")
 _FACTS = ("shape", "dtype", "device", "ndim", "requires_grad", "is_cuda")
 _FACTS += ("layout", "names", "is_leaf", "grad_fn", "is_sparse", "is_meta")
 _FACTS += ("size", "dim", "numel", "ndimension", "is_floating_point", "len")
@@ -120,16 +116,12 @@ def _computed(func, name: str, short: str, into, args, kwargs):
     with np.errstate(divide="ignore"):
       entries = _COMPUTED[short](*map(_entries, args))
     return fill(entries, args[0] if into is None else into, into)
-  if short in _JOINED and kwargs.get("out") is None:
-    return _joined(func, *args, **kwargs)
   if short == "setitem":
     return _assigned(*args)
   if short in ("clamp", "clip", "clamp_min"):
     return _clamped(into, *args, **kwargs)
   if short == "searchsorted":
     return _searched(*args, **kwargs)
-  if short == "bucketize":
-    return _searched(args[1], args[0], *args[2:], **kwargs)
   if short in ("argmax", "argmin", "max", "min"):
     return _raced(short, *args, **kwargs)
   if short == "topk":
@@ -196,30 +188,6 @@ def _ranked(tensor, k, dim=-1, largest=True, sorted=True):
   values, places = races.best(race, _entries(tensor), dim, k)
   pair = fill(values, tensor), torch.as_tensor(places).contiguous()
   return torch.return_types.topk(pair)
-
-
-def _joined(func, tensors, *args, **kwargs):
-  """Joins tensors, or repeats the numbers of a tensor.
-
-  Torch moves indices into a list of the numbers of all tensors.
-  """
-  several = isinstance(tensors, list | tuple)
-  cells, places = [], []
-  for tensor in tensors if several else (tensors,):
-    entries = np.asarray(_entries(tensor), object)
-    begin = len(cells)
-    cells.extend(entries.ravel())
-    at = torch.arange(begin, len(cells)).reshape(entries.shape)
-    places.append(at)
-  if any(map(_is_random, (*args, *kwargs.values()))):
-    refuse("uses a random number as an index")
-  moved = func(places if several else places[0], *args, **kwargs)
-  like = next(x for x in (tensors if several else (tensors,)) if _is_random(x))
-  if several:
-    dtype = functools.reduce(torch.promote_types, (x.dtype for x in tensors))
-    if dtype != like.dtype:
-      refuse("joins random numbers with numbers of another dtype")
-  return fill(np.array([*cells, None], object)[moved.numpy()], like)
 
 
 def _assigned(tensor, index, value) -> None:

@@ -61,26 +61,6 @@ def _bernoulli(input, p=None):
   return torch.tensor(drawn, dtype=input.dtype).reshape(input.shape)
 
 
-def _bernoulli_(tensor, p=0.5):
-  return tensor.copy_(_bernoulli(tensor, p))
-
-
-def _randint(low=0, high=None, size=(), dtype=None, **_):
-  if isinstance(high, tuple | list):  # randint(high, size)
-    low, high, size = 0, low, high
-  elif high is None:  # randint(high, size=size)
-    low, high = 0, low
-  dtype = dtype or torch.int64
-  for end in (low, high - 1):
-    # Compared as a number: torch would convert `end` to the tensor's dtype.
-    if torch.tensor(end).to(dtype).item() != end:
-      raise ValueError(f"{end} is out of bounds for {dtype}")
-  drawn = generators.filled(
-    tuple(size), lambda: low + generators.draw_below(high - low), int
-  )
-  return torch.tensor(drawn).to(dtype)
-
-
 def _exponential_(tensor, lambd=1.0):
   noise = generators.filled(tuple(tensor.shape), exponential)
   return fill(noise / lambd, tensor, tensor)
@@ -89,16 +69,6 @@ def _exponential_(tensor, lambd=1.0):
 def _uniform_(tensor, low=0.0, to=1.0):
   uniforms = generators.filled(tuple(tensor.shape), uniform)
   return fill(uniforms * (to - low) + low, tensor, tensor)
-
-
-def _gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
-  """Draws one-hot rows by a race of logits and Gumbel noise."""
-  del eps, tau  # torch does not use eps; tau does not change the winner
-  if not hard:
-    refuse("softens a race (gumbel_softmax without hard=True)")
-  noise = _exponential_(torch.empty_like(logits)).log()
-  winners = (logits - noise).argmax(dim, keepdim=True)
-  return torch.zeros_like(logits).scatter_(dim, winners, 1.0)
 
 
 def _refused(*_, name: str, **__):
@@ -155,14 +125,12 @@ _DRAWS = {
   "rand_like": _rand_like,
   "multinomial": _multinomial,
   "bernoulli": _bernoulli,
-  "bernoulli_": _bernoulli_,
-  "randint": _randint,
   "exponential_": _exponential_,
   "uniform_": _uniform_,
 }
 _REFUSED = ("randn", "randn_like", "normal", "poisson", "binomial", "dropout")
 _REFUSED += ("randint_like", "normal_", "cauchy_", "log_normal_", "random_")
-_REFUSED += ("geometric_", "randperm")
+_REFUSED += ("geometric_", "randperm", "randint", "bernoulli_")
 _READING = ("tensor", "as_tensor", "asarray", "scalar_tensor", "full")
 _READING += ("full_like", "new_tensor", "new_full", "new", "from_numpy")
 _READING += ("where",)
@@ -178,8 +146,6 @@ def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
     reading = [getattr(owner, x) for x in _READING if hasattr(owner, x)]
     names |= {function.__name__: _reading(function) for function in reading}
     replaced.append((owner, names))
-  soft = {"gumbel_softmax": _plain("gumbel_softmax", _gumbel_softmax)}
-  replaced.append((torch.nn.functional, soft))
   replaced += [(x, _seeding(x)) for x in (torch, torch.random, torch.cuda)]
   generator = type("Generator", (generators.Seeded,), {})
   default = {"default_generator": generators.TWIN}
