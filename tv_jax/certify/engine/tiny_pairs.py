@@ -13,11 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tv_jax import drafting
 from tv_jax.engine.config import DecodeConfig, Options, decode_config
 from tv_jax.engine.decode import Batch, Prompt
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.programs import forget_programs
-from tv_jax.models import Config, Model, decoder, dspark, eagle, eagle3
+from tv_jax.models import Config, Model, decoder
 from tv_jax.models.config import Block
 from tv_jax.models.model import init
 
@@ -95,12 +96,13 @@ def models(kind: str) -> tuple[Model, Model]:
   config = dataclasses.replace(TARGET, num_hidden_layers=1)
   reading = dataclasses.replace(config, target_layers=_READ)
   replace = functools.partial(dataclasses.replace, reading)
-  module = {
-    "independent": decoder.Decoder(config),
-    "eagle": eagle.Eagle(config, bias=True),
-    "eagle3": eagle3.Eagle3(replace(draft_vocab_size=3, shares_embedding=True)),
-    "dspark": dspark.DSpark(replace(model_type="qwen3", block=_BLOCK)),
-  }[kind]
+  configs = {
+    "independent": config,
+    "eagle": config,
+    "eagle3": replace(draft_vocab_size=3, shares_embedding=True),
+    "dspark": replace(model_type="qwen3", block=_BLOCK),
+  }
+  module = drafting.KINDS[kind].module(configs[kind])
   # With these seeds the draft is poor enough that rows take several cycles.
   params = _random(jax.random.key(3 if kind == "dspark" else 1), module)
   shared = {x: y for x, y in target.params.items() if x in module.of_target}
