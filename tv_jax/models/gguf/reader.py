@@ -196,7 +196,7 @@ def dequantised(file: File, tensor, start: int, stop: int) -> np.ndarray:
     try:
       value = gguf.dequantize(data[None], tensor.tensor_type)
     except NotImplementedError as error:
-      raise ValueError(f"{tensor.name}: {error}") from error
+      raise UserError(f"{tensor.name}: {error}") from error
   shape = tensor.shape.tolist()[-2::-1]
   return np.asarray(value, np.float32).reshape(-1, *shape)
 
