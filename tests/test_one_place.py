@@ -154,7 +154,10 @@ def test_a_fault_at_one_place_is_seen(name, x64):
   if fault.row == EAGLES:
     # What is printed can be followed: a few nodes and contexts.
     assert check.failure.outcome.nodes.sum() < N
-    assert len(repr(check.failure).splitlines()) < 20
+    printed = repr(check.failure)
+    assert len(printed.splitlines()) < 20
+    assert "Tree(26 nodes" in printed
+    assert "in a draft nodes 1 2 3 4 are (" in printed
 
 
 def twice_drawn(draft, eta):
