@@ -151,14 +151,14 @@ def thin(
       p[last] = np.where(kept[last], 1 + place[last], 0.1)
       for row, token in path:
         p[row, token] = 20 * p[row].sum()
-    q = _normal(q)
+    p, q = _normal(p), _normal(q)
     if target == ROOT:  # ties of p and q are kept
       p = np.where((world.p == world.q).all(axis=1)[:, None], q, p)
       if world.kind == "grid":
         rows = rng.random(R) < 0.5
         p[rows] = [tied(rng, row) for row in q[rows]]
     if enumerate_drafts(tree, proposal, q, most) is not None:
-      return world._replace(p=_normal(p), q=q)
+      return world._replace(p=p, q=q)
     share *= 0.6
     cut = max(1, cut - (share < 0.01))
 
