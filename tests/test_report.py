@@ -304,6 +304,22 @@ def test_a_position_that_no_tree_has_is_a_dash(tmp_path):
   assert third["chain:3", "traversal"] > "0.00 ± 0.00"
 
 
+@pytest.mark.parametrize("drafted", [False, True])
+def test_a_run_that_accepts_nothing_has_a_report(tmp_path, drafted):
+  made = [x | {"accepted": [1] * len(x["accepted"])} for x in items()]
+  if not drafted:
+    made = [x for x in made if x["verifier"] == "plain"]
+  unit(tmp_path, made)
+  keep_times(tmp_path, [timed("none", "plain", [9] * 3, [1.0] * 3, [9] * 3)])
+  written = report.write(tmp_path)
+  titles = [table.title.partition(":")[0] for table in written.tables]
+  assert titles[-2:] == ["Exact match", "Speed at batch 1"]
+  if drafted:
+    (table,) = [x for x in written.tables if "position" in x.title]
+    assert [*table.cells.columns] == [("reached", "1"), ("conditional", "1")]
+    assert (table.cells == "0.00 ± 0.00").all(axis=None)
+
+
 def test_a_folder_without_answers_is_refused(tmp_path):
   with pytest.raises(ValueError, match="not a run's folder"):
     report.write(tmp_path)

@@ -100,11 +100,11 @@ def reached(cycles: pd.DataFrame, by: By = (), conditional: bool = False):
 
   Returns:
     A frame by group and `position`, which is d: from 1 to the most that any
-    cycle of the group accepted.
+    cycle of the group accepted, or 1.
   """
   rows = {}
   for key, group in _groups(cycles, by):
-    for d in range(1, group["gained"].max()):
+    for d in range(1, max(2, group["gained"].max())):
       among = group[group["gained"] >= d] if conditional else group
       rows[*key, d] = _clustered(among, among["gained"] > d)
   return _frame(rows, [*by, "position"])
