@@ -15,6 +15,7 @@ from tv_jax.models import mask, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
 from tv_jax.models.layout import Path
+from tv_jax.models.quantised import Quantised
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,6 +38,14 @@ class Model:
   def config(self) -> Config:
     """Returns the model's shape and constants."""
     return self.module.config
+
+  @property
+  def is_quantised(self) -> bool:
+    """Whether some of its weights are quantised."""
+    leaves = jax.tree.leaves(
+      self.params, is_leaf=lambda x: isinstance(x, Quantised)
+    )
+    return any(isinstance(x, Quantised) for x in leaves)
 
   @property
   def size(self) -> int:

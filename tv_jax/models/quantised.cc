@@ -59,6 +59,7 @@ static void multiply(const Form& f, const float* x, const float* totals,
           }
         }
       }
+#pragma GCC unroll 4
       for (int r = 0; r < R; r++) {
         auto factor = [&, own = w + r * stride](int which) {
           const Vector whole = (Vector)own[which];
@@ -68,9 +69,11 @@ static void multiply(const Form& f, const float* x, const float* totals,
           return whole * __builtin_convertvector(byte, Vector);
         };
         const Vector a = factor(0);
+#pragma GCC unroll 16
         for (int t = 0; t < T; t++) sums[t * R + r] += a * s[t][r];
         if (!offsets) continue;
         const Vector o = factor(1);
+#pragma GCC unroll 16
         for (int t = 0; t < T; t++) sums[t * R + r] += o * totals[t];
       }
       x += f.columns * T;

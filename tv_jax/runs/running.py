@@ -89,11 +89,15 @@ def run(
     finished = results.done and len(results.answers) == count
     if not finished:
       settings = pinned(settings)
-    results.keep_sources(sources.hashes(settings, questions, finished))
+    found = sources.hashes(settings, questions, finished)
+    results.keep_sources(found)
     if finished:
       progress(f"{count} answers are all there")
       return
     pair = load(settings)
+    # Products with dequantised weights are rounded differently.
+    weights = "quantised" if pair.target.is_quantised else "arrays"
+    results.keep_sources(found | {"weights": weights})
     # An unusable template is refused here, not in each question.
     templates.encode(settings.models.template, pair.tokenizer, ["a"])
     kept = results.answers
