@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -30,6 +31,7 @@ from tv_jax import models
 from tv_jax.io import machine
 from tv_jax.io.reading import path_of
 from tv_jax.models import causal_pass
+from tv_jax.models.quantised import is_quantised
 
 TOKENS = 1, 2, 4, 6, 8, 16, 26, 63
 SLOTS = 128  # of the cache
@@ -94,8 +96,10 @@ def weights(model: models.Model) -> tuple[int, int]:
   params = dict(model.params)
   if "unembedding" in params:  # then a pass reads few rows of the embedding
     del params["embedding"]
-  kept = [x for x in jax.tree.leaves(params) if x.ndim > 1]
-  return sum(x.size for x in kept), sum(x.nbytes for x in kept)
+  leaves = jax.tree.leaves(params, is_leaf=is_quantised)
+  kept = [x for x in leaves if len(x.shape) > 1]
+  count = sum(math.prod(x.shape) for x in kept)
+  return count, sum(x.nbytes for x in jax.tree.leaves(kept))
 
 
 def main() -> None:
@@ -103,10 +107,13 @@ def main() -> None:
   parser = argparse.ArgumentParser("benchmarks.passes")
   parser.add_argument("model", help="a target, as tv_jax.load takes it")
   parser.add_argument("--dtype", default="float32", help="of its weights")
+  parser.add_argument("--weights", default="stored", help="or dequantised")
   parser.add_argument("--tokens", nargs="+", type=int, default=TOKENS)
   parser.add_argument("--rounds", type=int, default=15)
   flags = parser.parse_args()
-  model = models.load(path_of(flags.model), dtype=flags.dtype)
+  model = models.load(
+    path_of(flags.model), dtype=flags.dtype, weights=flags.weights
+  )
   reading, multiplying = limits()
   times = measure(model, flags.tokens, flags.rounds)
   middle = {size: float(np.median(x)) for size, x in times.items()}

@@ -15,7 +15,7 @@ from tv_jax.models import mask, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
 from tv_jax.models.layout import Path
-from tv_jax.models.quantised import Quantised
+from tv_jax.models.quantised import is_quantised
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,10 +42,7 @@ class Model:
   @property
   def is_quantised(self) -> bool:
     """Whether some of its weights are quantised."""
-    leaves = jax.tree.leaves(
-      self.params, is_leaf=lambda x: isinstance(x, Quantised)
-    )
-    return any(isinstance(x, Quantised) for x in leaves)
+    return any(map(is_quantised, jax.tree.leaves(self.params, is_quantised)))
 
   @property
   def size(self) -> int:

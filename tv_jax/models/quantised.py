@@ -150,12 +150,13 @@ def take(matrix: Quantised, index) -> Quantised:
   return dataclasses.replace(matrix, words=words, parts=(part,), groups=rows)
 
 
+def is_quantised(x) -> bool:
+  """Returns whether a value is a quantised matrix."""
+  return isinstance(x, Quantised)
+
+
 def dequantised(params):
   """Returns parameters with arrays in place of quantised matrices."""
-
-  def is_quantised(x):
-    return isinstance(x, Quantised)
-
   return jax.tree.map(
     lambda x: _array(x) if is_quantised(x) else x, params, is_leaf=is_quantised
   )
