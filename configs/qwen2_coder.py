@@ -19,7 +19,7 @@ python -m tv_jax.main --config=configs/qwen2_coder.py:greedy
 
 `paper` is the paper's main table on Spec-Bench (where to get its questions:
 configs/smollm2.py), `greedy` is temperature 0; both read the two files. These
-need 2.5 GB of memory with a C++ compiler; the hub's models need 10 GB.
+need 3 GB of memory with a C++ compiler; the hub's models need 10 GB.
 """
 
 import ml_collections
