@@ -206,6 +206,27 @@ def test_a_fault_at_one_place_of_a_usual_tree_is_found(wrong):
 
 
 @pytest.mark.long
+def test_the_tree_that_fails_is_made_smaller(monkeypatch):
+  """A small failure may be rounding, so further trees are tried after it."""
+  made_smaller = []
+  monkeypatch.setattr(
+    programs, "_smaller", lambda _, trial, __: made_smaller.append(trial) or []
+  )
+
+  def nearly(tree, tokens, q, p, rng):
+    path, next_token = verify(tree, tokens, q, p, rng)
+    if not len(path) and tree.max_children == 4 and rng.random() < 1e-7:
+      next_token = 0
+    return path, next_token
+
+  certificate = programs.certify(nearly)
+  assert certificate.verdict == "NOT LOSSLESS"
+  assert certificate.cases[-1].tree.max_children == 2
+  (trial,) = made_smaller
+  assert trial.tree.max_children == 4
+
+
+@pytest.mark.long
 def test_all_places_of_a_usual_tree_are_tried():
   certificate = programs.certify(verify)
   assert certificate.lossless
