@@ -166,16 +166,13 @@ def paired(title: str, part: pd.DataFrame, baseline: str) -> Table:
   return Table(f"The same drafts: {title}", cells, notes)
 
 
-def positions(title: str, cycles: pd.DataFrame) -> Table | None:
+def positions(title: str, cycles: pd.DataFrame) -> Table:
   """Makes the table of how deep drafts are accepted: shares of cycles.
 
-  A dash stands where no cycle on the tree came so far. None: nothing was
-  accepted.
+  A dash stands where no cycle on the tree came so far.
   """
   by = ["tree", "verifier"]
   reached = texts(stats.reached(cycles, by)).unstack("position", sort=False)
-  if not len(reached.columns):
-    return None
   deep = reached.notna().groupby(level="tree", sort=False).transform("any")
   conditional = texts(stats.reached(cycles, by, conditional=True))
   parts = {

@@ -58,9 +58,7 @@ def write(folder: str | os.PathLike) -> Report:
     ]
     shown += for_latex[-2:]
     if values in by_condition.groups:  # an answer did not fail
-      group = by_condition.get_group(values)
-      if reached := tables.positions(title, group):
-        shown.append(reached)
+      shown.append(tables.positions(title, by_condition.get_group(values)))
     gain = part.loc[ALL]["gain_percent"].dropna(subset="mean")
     if len(gain):
       gains[title] = gain
