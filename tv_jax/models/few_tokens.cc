@@ -36,7 +36,7 @@ static void block(const float* x, const W* w, const W* ahead, Vector* sums,
     for (long u = k; u < k + kLine; u += kLanes)
       for (int t = 0; t < T; t++)
         for (int r = 0; r < R; r++)
-          s[t][r] += load(x + t * K + u) * load(w + r * K + u);
+          s[t][r] = fused(load(x + t * K + u), load(w + r * K + u), s[t][r]);
   }
   for (int t = 0; t < T; t++)
     for (int r = 0; r < R; r++) sums[t * kPanel + r] = s[t][r];

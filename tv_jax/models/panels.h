@@ -6,6 +6,11 @@
 #include <memory>
 #include <thread>
 #include <vector>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
 #include "xla/ffi/api/ffi.h"
 namespace ffi = xla::ffi;
 #if defined(__AVX512F__)
@@ -20,6 +25,20 @@ typedef float Vector __attribute__((VECTOR_OF(4)));
 typedef uint32_t Words __attribute__((VECTOR_OF(4)));
 typedef int32_t Signed __attribute__((VECTOR_OF(4)));
 typedef uint16_t Halves __attribute__((VECTOR_OF(2)));
+
+// a * b + c, rounded once. Compilers contract such sums in some loops and not in
+// others, and then a row's bits would depend on the number of rows.
+static Vector fused(Vector a, Vector b, Vector c) {
+#if defined(__AVX512F__)
+  return (Vector)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+  return (Vector)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__ARM_NEON)
+  return (Vector)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+  return a * b + c;
+#endif
+}
 
 // Calls run(panel) for each panel, in the pool's threads and in this one.
 template <class Run>

@@ -55,7 +55,8 @@ static void multiply(const Form& f, const float* x, const float* totals,
             if (i && at == 0) v[r] >>= 16;
             const Vector code =
                 (Vector)(v[r] & mask | power) - (float(1 << n) + centre);
-            for (int t = 0; t < T; t++) s[t][r] += code * near[t * 8 + k];
+            for (int t = 0; t < T; t++)
+              s[t][r] = fused(code, near[t * 8 + k] - Vector{}, s[t][r]);
           }
         }
       }
@@ -70,11 +71,13 @@ static void multiply(const Form& f, const float* x, const float* totals,
         };
         const Vector a = factor(0);
 #pragma GCC unroll 16
-        for (int t = 0; t < T; t++) sums[t * R + r] += a * s[t][r];
+        for (int t = 0; t < T; t++)
+          sums[t * R + r] = fused(a, s[t][r], sums[t * R + r]);
         if (!offsets) continue;
         const Vector o = factor(1);
 #pragma GCC unroll 16
-        for (int t = 0; t < T; t++) sums[t * R + r] += o * totals[t];
+        for (int t = 0; t < T; t++)
+          sums[t * R + r] = fused(o, totals[t] - Vector{}, sums[t * R + r]);
       }
       x += f.columns * T;
       if (offsets) totals += T;
