@@ -60,7 +60,7 @@ example: "Rating: [[5]]"."""
 _RATING = re.compile(r"\[\[\s*(\d+(?:\.\d+)?)(?:\s*/\s*10)?\s*\]\]")
 
 
-# What tells grades apart: the answer, the judge, and the judge's run.
+# The columns that identify a grade: the answer, the judge, and its run.
 _ANSWER = ["question", "turn", *AXES]
 _GRADE = [*_ANSWER, "judge", "run"]
 
@@ -71,7 +71,7 @@ def wanted(unit: store.StoredRun, judge: str, runs: int) -> pd.DataFrame:
   table = table[(table["task"] == TASK) & table["error"].isna()]
   table = table[[*_ANSWER, "text"]].astype(object).sort_values("turn")
   talks = table.groupby(["question", *AXES])["text"]
-  # From the first turn to this one; the others failed.
+  # A conversation needs every turn up to this one: others may have failed.
   table["texts"] = talks.transform(
     lambda x: [[*x[: i + 1]] for i in range(len(x))]
   )
@@ -101,8 +101,8 @@ def grade(
 
   Args:
     unit: The run.
-    client: An `openai.OpenAI`, which repeats failed requests. What it raises in
-      the end ends this; the same call continues.
+    client: An `openai.OpenAI`, which repeats failed requests. Its last error is
+      raised; the same call then continues.
     model: The judge.
     runs: How often to grade each answer.
     shown: Called after each grade.

@@ -69,7 +69,7 @@ TABLES = _read()
 def closest(models: dict) -> PaperPair | None:
   """Returns the pair that is closest to a config's models.
 
-  None for a draft of a kind that the paper has not: a head that is not EAGLE-1.
+  None for a kind of draft that the paper does not use, such as EAGLE-3.
   """
   target, draft = models["target"].lower(), models["draft"].lower()
   if re.search("eagle-?3|dspark|dflash", draft):

@@ -197,7 +197,7 @@ def _enumerate(run, proposal, tree, settings) -> Check:
   outcomes = [run(world) for world in made]
   if not all(found.complete for found in outcomes):
     seen = itertools.chain(*(found.faults for found in outcomes))
-    # The paths that are missing are missing in the stopping distribution, too.
+    # The stopping distribution lacks the missing paths, too.
     told = _distinct(x for x in seen if not x.startswith("stopping"))
     if told:
       return _without_law(tree, settings, told, "too many paths")

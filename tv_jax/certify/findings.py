@@ -114,7 +114,7 @@ class Failure(NamedTuple):
     return "\n".join([*lines, *self._families(worst)])
 
   def _families(self, worst: tuple[int, ...]) -> Iterator[str]:
-    """Yields the siblings along the worst prefix that one draft has there."""
+    """Yields the siblings of one draft along the worst prefix."""
     assert self.proposal
     assert self.world
     assert self.outcome
@@ -152,7 +152,7 @@ class Check(NamedTuple):
     method: How the output's distribution was computed.
     vocabulary: Number of tokens.
     cases: Number of worlds that were enumerated.
-    whole: Whether all drafts of a world were, not drafts of few tokens alone.
+    whole: Whether all drafts were enumerated, not only those of few tokens.
     distance: Largest total variation from the target in these worlds.
     length: Expected tokens of a cycle, mean over worlds.
     reached: [4, N] `Outcome.reached` in any world; None without worlds.

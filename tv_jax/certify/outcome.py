@@ -14,7 +14,7 @@ results. The probability of a path is the product of a or 1 - a over the
 thresholds a of these coins, and is divided among the patterns of the path. So
 the order of comparisons need not be known. The paths of a draft must sum to 1.
 
-What a rule should not read is filled at random: the root's token, and the rows
+Values that a rule should not read are random: the root's token, and the rows
 below nodes that could not be drawn. A leaf's row of q may also be scaled, 0 or
 NaN. The root needs no coin. If a rule reports a threshold for it, all patterns
 are tried with a root's coin of 0, too.
@@ -44,11 +44,11 @@ _BATCH = 1 << 14  # decisions in a compiled call
 _SMALL = 6  # largest number of nodes for which all patterns are tried
 # Drafts in a compiled call if the number of drafts depends on the world.
 _FEW = 64
-# What can be reached at a node. "offered": with a threshold above 0. Otherwise
-# the node's turn came, since its parent was entered and its elder siblings were
-# rejected, and p = q > 0 at its token, or q was one-hot, or it was INVALID.
+# Events at a node. "offered": it was offered with a threshold above 0. In the
+# other events its turn came (its parent was entered, its elder siblings were
+# rejected), and p = q > 0 at its token, or q was one-hot, or it was INVALID.
 REACHED = "offered", "p = q", "one-hot q", "INVALID"
-# Factors of leaves' rows of q, which are not to be read.
+# Factors of leaves' rows of q, which no rule may read.
 _SCALES = 1, 0, 3, np.nan
 
 
@@ -63,8 +63,8 @@ class Outcome(NamedTuple):
     length: Expected tokens of a cycle.
     faults: Breaches of the contract, in words.
     reached: [4, N] what happened at each node; see `REACHED`.
-    example: [N] tokens of one draft: of those that go furthest along the worst
-      prefix, the likeliest.
+    example: [N] tokens of the likeliest of the drafts that go furthest along
+      the worst prefix.
     thresholds: [N] the largest threshold of each node in that draft;
       NOT_OFFERED where its coin is not compared.
     believed: Whether the thresholds decide, as `law` assumes.

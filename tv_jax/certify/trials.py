@@ -120,8 +120,8 @@ def plan(cycle: bool, settings: Settings) -> list[Trial]:
     # Few drafts: with all coins drawn at once, each has 2^5 outcomes.
     for draft in ((2, 1, 2, 1, 2), (1, 2, 1, 2, 1)):
       wide += of("chain:5", 4, ["smooth"], needed=True, draft=draft)
-  # With 64 tokens, few tokens are possible but for one depth of the target, or
-  # of the draft: a program may draw from each row, whether it uses it or not.
+  # All 64 tokens are possible at one depth of the target or of the draft, and
+  # few elsewhere: a program may also draw from rows that it does not use.
   long = functools.partial(of, "chain:1", WIDE, ["smooth"], needed=True)
   targets = (WIDE, 2), (2, WIDE, 2), (2, 2, WIDE)
   return [

@@ -194,7 +194,7 @@ def teacher_forced(
 
 
 def recognise(checkpoint: Checkpoint) -> str:
-  """Returns the name in `KINDS` of what a checkpoint holds.
+  """Returns the name in `KINDS` of the draft in a checkpoint.
 
   Raises:
     ValueError: No kind fits, or several; names the tensors that decided.

@@ -17,8 +17,8 @@ HELP = (
   "A file with get_config(), or the name of a bundled one, and after a colon"
   " what this is given. Its fields are set by --config.some.field=value."
 )
-# Bundled configs import each other from `configs`: its parent has to be on
-# sys.path. In a wheel that is a folder of its own, not the package.
+# Bundled configs import each other from `configs`, so the folder above it has
+# to be on sys.path. In a wheel this is a separate folder, not the package.
 _PACKAGE = pathlib.Path(__file__).parents[1]
 _WHEEL = _PACKAGE / "assets" / "configs"
 FOLDER = (_WHEEL if _WHEEL.is_dir() else _PACKAGE.parent) / "configs"

@@ -10,7 +10,7 @@ from typing import Protocol
 import rich.console
 from rich import progress
 
-# The logger that tells what is compiled.
+# The logger that names the programs that are compiled.
 COMPILER = logging.getLogger("tv_jax.engine.programs")
 
 
@@ -26,7 +26,7 @@ def silent(text: str, done: int = 0, total: int = 0) -> None:
 
 
 class Bar(logging.Handler):
-  """A progress bar, which is a `Progress`; as a handler it shows records."""
+  """A progress bar: a `Progress`, and a handler that shows log records."""
 
   def __init__(self, shown: progress.Progress):
     """Adds the bar to a display."""
@@ -44,7 +44,7 @@ class Bar(logging.Handler):
       )
 
   def emit(self, record: logging.LogRecord) -> None:
-    """Prints a warning, and shows another message until the next update."""
+    """Prints a warning; shows any other message until the next update."""
     if record.levelno >= logging.WARNING:
       self(record.getMessage())
     else:

@@ -136,7 +136,7 @@ def _download(repository: str, revision: str | None) -> pathlib.Path:
 
   try:
     path = download(revision, *_PATTERNS)
-    # Of the same commit, even if the branch has moved meanwhile.
+    # path.name is the commit: the branch may have moved meanwhile.
     return path if _weights(path) else download(path.name, *_PATTERNS, _BINARY)
   except (OSError, ValueError) as error:
     reason = " ".join(str(error).split())

@@ -55,7 +55,7 @@ def read(
 def parts(
   weight: Weight, tensors: Mapping[str, StoredTensor]
 ) -> tuple[Part, ...]:
-  """Returns the parts of a quantised matrix; none if one has no form."""
+  """Returns a matrix's parts; empty if a tensor does not stay quantised."""
   found = []
   for name, shape in weight.shapes.items():
     if (form := tensors[name].form) is None:

@@ -156,10 +156,10 @@ class Answerer:
   def recording(
     self, config: DecodeConfig, prompts: dict[Key, Prompt]
   ) -> Recording | None:
-    """Returns what records the explorer's cycles; None if it shows none.
+    """Returns a recording of the explorer's cycles; None if it shows none.
 
-    If it shows any, then all answers of the run are decoded cycle by cycle, so
-    that one compiled program serves them all.
+    If it shows any, all answers of the run are decoded cycle by cycle, so that
+    one compiled program serves them all.
     """
     if not (config.static.tree and self.traced_questions):
       return None

@@ -139,7 +139,7 @@ def timings(folders: Runs) -> pd.DataFrame:
 
 
 def with_all(table: pd.DataFrame) -> pd.DataFrame:
-  """Adds each row once more, with the name of all tasks together."""
+  """Adds a copy of each row whose task is `ALL`."""
   tasks = [*table["task"].cat.categories, ALL]
   both = pd.concat([table, table.assign(task=ALL)], ignore_index=True)
   return both.assign(task=pd.Categorical(both["task"], tasks))

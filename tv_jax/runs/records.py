@@ -78,8 +78,8 @@ def in_words(axes: Mapping) -> str:
 
 
 AXES = tuple(field.name for field in dataclasses.fields(Method))
-# A table is of one condition: it has trees and rules as its rows or columns,
-# and pools the seeds.
+# A table has one condition. Its rows or columns are trees and rules, and seeds
+# are pooled.
 CONDITION = [x for x in AXES if x not in ("tree", "verifier", "seed")]
 METHOD = [*CONDITION, "tree", "verifier"]  # in the order of tables
 

@@ -46,7 +46,7 @@ def load(settings: Run) -> Pair:
 
 
 def pinned(settings: Run) -> Run:
-  """Returns settings with a hub's commits, of which all files are read."""
+  """Returns settings in which revisions of hub repositories are commits."""
   models = settings.models
 
   def commit(place: str, revision: str) -> str:

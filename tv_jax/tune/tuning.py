@@ -143,8 +143,7 @@ def tune(
   Every other prompt chooses the trees, and lengths are measured on the rest.
   The best trees have `nodes` drafted nodes, or a number in `sizes`, and at most
   `depth` levels. They are compared with those of `trees` that the rule
-  supports. `speed` is whether to time all trees. Of `options`, `tree` is not
-  used.
+  supports. `speed` is whether to time all trees. `options.tree` is ignored.
 
   Raises:
     UserError: An option is wrong, or the prompts are too few.

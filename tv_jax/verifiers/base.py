@@ -67,13 +67,13 @@ class Decision:
 
   node: jax.Array  # [] int32 the accepted node; ROOT if none was accepted
   residual: jax.Array  # [V] distribution of the bonus token
-  threshold: jax.Array  # [N] what coin i was compared with, or NOT_OFFERED
+  threshold: jax.Array  # [N] the value coin i is compared with, or NOT_OFFERED
   fault: jax.Array  # [] bool: NaN or bad weights, so a step of plain decoding
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Walk:
-  """An order in which nodes are offered, and what follows from offers.
+  """An order in which nodes are offered, and the results for offers.
 
   Attributes:
     order: `tree -> [N]`: all nodes, sorted by when they are offered.
@@ -120,7 +120,7 @@ class Verifier:
   by_path: bool = False
 
   def __post_init__(self):
-    """Refuses a rule without one of both forms, and the former arguments."""
+    """Refuses a rule of neither form or of both, and wrong arguments."""
     if bool(self.offers) == bool(self.decision):
       raise UserError(f"verifier {self.name!r}: give offers, or a decision")
     if bool(self.offers) != isinstance(self.walk, Walk):
@@ -166,7 +166,7 @@ class Verifier:
 
 
 def _check_arguments(function: Callable, *wanted: str) -> None:
-  """Refuses a function of a rule that cannot take these arguments."""
+  """Raises UserError if a rule's function cannot take these arguments."""
   signature = inspect.signature(function)
   try:
     signature.bind(*wanted)

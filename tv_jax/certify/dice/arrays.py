@@ -55,7 +55,7 @@ def _divided(x, y):
 
 
 def _fact(function: Callable) -> Callable:
-  """Returns a fact about a number; a random one is any finite number."""
+  """Makes a test of a number; it takes a random number for a finite one."""
 
   def of_number(x):
     known = x.known if type(x) is Cell else x
@@ -70,7 +70,7 @@ def _each(function: Callable, count: int) -> Any:
 
 
 _FACTS = {x.__name__: x for x in (np.isnan, np.isinf, np.isfinite)}
-# NumPy's functions of entries by their names, and what is done in their place.
+# NumPy's functions of entries by name, with their replacements.
 _UFUNCS: dict[str, Any] = {x.__name__: x for x in COMPARED.values()}
 _UFUNCS |= {x.__name__: x for x in (np.add, np.subtract, np.multiply)}
 _UFUNCS |= {x.__name__: x for x in (np.negative, np.positive)}
@@ -122,7 +122,7 @@ def random(value) -> Any:
 def _called(function: Callable, name: str, arguments, named) -> Any:
   """Calls a function of NumPy on the entries of arrays.
 
-  NumPy's errors of floats are raised; those that only objects have, refused.
+  Errors that NumPy raises for floats too are raised; others are refused.
   """
   named = {key: _plain(x) for key, x in named.items()}
   try:

@@ -220,7 +220,7 @@ class Cell:
     if self.known is not None:
       return compare(self.known, number)
     if order == "eq":
-      # A uniform equals 0 on a path of no weight, and no other number.
+      # A uniform equals 0 on a path of weight 0, and never another number.
       at_0 = self.form == "u" and number == self.b and not self.source.raced
       return at_0 and self.source.less(_0, or_equal=True)
     # The uniform u of E = -log u; for u = 0, E is infinite.

@@ -57,7 +57,7 @@ class Drawn(core.Tracer):
     self.entries = entries
 
   def __getattr__(self, name: str):
-    """Refuses an attribute that arrays have and tracers have not."""
+    """Refuses an attribute that arrays have and tracers lack."""
     caller = sys._getframe(1).f_code.co_filename
     if hasattr(jax.Array, name) and is_users(caller):
       refuse(f"takes {name} of a random array")
@@ -65,11 +65,11 @@ class Drawn(core.Tracer):
 
   @property
   def sharding(self):
-    """Tracers have none; JAX asks."""
+    """Raises the AttributeError that JAX expects of a tracer."""
     raise AttributeError("sharding")
 
   def _origin_msg(self) -> str:
-    """Refuses: JAX begins an error that only tracers raise."""
+    """Refuses, since JAX calls this for errors that only tracers raise."""
     return refuse("needs the value of a random array")
 
   def block_until_ready(self):

@@ -11,9 +11,9 @@ from fractions import Fraction
 
 
 def linked(new: Iterable[tuple], known: frozenset) -> frozenset:
-  """Returns the known bounds that new ones are linked to by shared variables.
+  """Returns the known bounds that shared variables link to new bounds.
 
-  Others do not matter to the probability of the new ones.
+  No other bound affects the probability of the new bounds.
   """
   variables = {i for bound in new for i in bound[:2]}
   found = frozenset()

@@ -86,7 +86,7 @@ def _applied(func, name: str, args, kwargs):
 
 
 def _beside(cls, func, types, args=(), kwargs=None):
-  """Executes a torch function on tensors and a number that is no tensor."""
+  """Executes a torch function on tensors and a random number."""
   del cls, types
   name = getattr(func, "__name__", str(func))
   short = name.strip("_")

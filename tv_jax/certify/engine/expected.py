@@ -79,7 +79,7 @@ def _anew(case, text, tokens, *, alone):
   target, draft = tiny_pairs.models(case.pair.kind)
   tree, last = case.config.static.tree, len(text) - 1
   depth, inner = tree.depth, tree.inner
-  # All texts of a tree are padded alike, so that they share a compiled program.
+  # All texts of a tree have the same length, and share a compiled program.
   longest = max(map(len, PROMPTS)) + LENGTH + tree.max_depth
   texts = np.zeros((len(tokens), longest), np.int32)
   texts[:, : last + 1] = text

@@ -47,7 +47,7 @@ def _halves(x: np.ndarray, each: int) -> np.ndarray:
 
 
 def _paired(x: np.ndarray, each: int) -> np.ndarray:
-  """Likewise, with two codes in each byte: of columns i and i + 4."""
+  """Returns such halves in pairs: columns i and i + 4 share a byte."""
   codes = _halves(x, each)
   return codes[..., 0::2] | codes[..., 1::2] << 4
 
@@ -60,7 +60,7 @@ def _four(factors: int, x):
 def _five(factors: int, x):
   head, high, low = np.split(x, [factors, factors + 4], axis=-1)
   four = _words(high) >> np.arange(0, 32, 4, dtype=np.uint32) & 15
-  high = (four * 0x00204081 & _BITS) << 4  # one of four bits to each byte
+  high = (four * 0x00204081 & _BITS) << 4  # spreads four bits over four bytes
   return _floats(head), _halves(_words(low), 4).reshape(high.shape) | high
 
 
@@ -72,7 +72,7 @@ def _k_head(x):
   """Returns the factors and scales of a block of Q4_K or Q5_K."""
   factors, scales = _floats(x[..., :4]), x[..., 4:16]
   factors[..., 1] *= -1
-  # Six bits each: of a, of b, and the rest of both.
+  # Six bits for each a and each b; the last third has the rest of both.
   a, b, rest = np.split(scales, 3, axis=-1)
   parts = a & 63, rest & 15 | a >> 2 & 48, b & 63, rest >> 4 | b >> 2 & 48
   return factors, _words(np.concatenate(parts, axis=-1))

@@ -49,7 +49,7 @@ def render(
 
 
 def _parts(table: Table) -> dict:
-  """Returns what the template writes of a table."""
+  """Returns the parts of a table that the template writes."""
   columns = table.flat.columns
   pairs = [x if columns.nlevels > 1 else ("", x) for x in columns]
   groups = itertools.groupby(group for group, _ in pairs)

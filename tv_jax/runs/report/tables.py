@@ -237,6 +237,6 @@ def _tasks(part: pd.DataFrame) -> list[str]:
 
 
 def _named(cells: pd.DataFrame) -> pd.DataFrame:
-  """Names the tasks of rows as Spec-Bench does, if all tasks are its."""
+  """Names tasks as Spec-Bench does, if all are tasks of Spec-Bench."""
   names = {ALL: "All"} | (TASKS if {*cells.index} <= {*TASKS, ALL} else {})
   return cells.rename(index=names)
