@@ -14,7 +14,7 @@ sum [q_j - g]_+, because q_j sums to 1. Two properties are used:
 - Outside the children's tokens, q_j is a multiple of q. There g always has the
   form [alpha p - beta q]_+. So g is determined by two numbers, and by its K
   values at the tokens.
-- 1 - sum(g) is carried as a separate number, `deficit`, and divided by the same
+- 1 - sum(g) is carried as a separate number, `DEFICIT`, and divided by the same
   divisor as g. So no step subtracts a sum from 1, which would lose digits.
 
 The residuals of a tree are one array g [N, 4 + K], with a column for each
