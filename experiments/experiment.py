@@ -123,7 +123,7 @@ def _unique(units: Sequence[store.StoredRun]) -> list[store.StoredRun]:
 
 @dataclasses.dataclass
 class Artefact:
-  """What is made of an experiment's runs: sentences, tables, SVG by name."""
+  """An experiment's output: sentences, tables, and SVG figures by name."""
 
   reading: list[str] = dataclasses.field(default_factory=list)
   tables: list[Table] = dataclasses.field(default_factory=list)
@@ -133,7 +133,7 @@ class Artefact:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Experiment:
-  """An experiment.
+  """A table or figure of the paper or a user, and the runs that it needs.
 
   Attributes:
     name: The name of its folder and files.
