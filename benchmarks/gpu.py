@@ -96,7 +96,7 @@ def cycle(pair: Pair, tree: str | None, rule: str | None, rows: int = 1):
   results = run(SHORT), run(LONG)
   cycles = [max(map(len, result.gained)) for result in results]
   shape = common.tree(tree) if tree else None
-  slots = cache_slots(results[1].config, padded(PROMPT, CHUNK) + 1, LONG)
+  slots = cache_slots(results[1].config.static, padded(PROMPT, CHUNK) + 1, LONG)
   moved = gpu_shapes.bytes_of_pass(pair.target, slots, rows)
   if shape:
     assert pair.draft

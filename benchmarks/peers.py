@@ -296,13 +296,14 @@ def measure(runs: dict[str, Callable], flags) -> tuple[dict, dict]:
   for name, found in samples.items():
     whole = all(x.tokens % flags.tokens == 0 for x in found)
     assert whole, f"{name}: an answer has ended early"
-  return tuple(
+  prompted, decoding = (
     {
       name: np.array([x.tokens / getattr(x, seconds) for x in found])
       for name, found in samples.items()
     }
     for seconds in ("seconds", "decoding")
   )
+  return prompted, decoding
 
 
 def warm(runs: dict[str, Callable]) -> None:

@@ -47,7 +47,8 @@ def lines(
     legend = {}
     grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
     for (title, panel), axes in zip(panels.items(), grid, strict=False):
-      for name, line in panel.groupby(level=0, sort=False):
+      for key, line in panel.groupby(level=0, sort=False):
+        name = str(key)
         legend[plain(name)] = axes.errorbar(
           line.index.get_level_values(1),
           line["mean"],

@@ -176,7 +176,7 @@ def tables_of(name: str, units: Sequence[store.StoredRun]) -> list[Table]:
   rated, tables = pd.concat(map(ratings, units)), []
   for judge, own in rated.groupby("judge"):
     runs = own["run"].max() + 1
-    grades = pd.concat(wanted(unit, judge, runs) for unit in units)
+    grades = pd.concat(wanted(unit, str(judge), runs) for unit in units)
     grades = grades.merge(own, "left", _GRADE)
     by_answer = grades.groupby(_ANSWER)["rating"].mean()
     turns = by_answer.dropna().reset_index()  # over the judge's runs

@@ -148,10 +148,10 @@ def _render_main(groups: Sequence[Group]) -> Artefact:
       pooled = this_run(cycles.assign(task="By token"), "task", rules, by_token)
       gain = stats.gain(_others(cycles, rules), ["verifier"], base)
       table = pd.concat(
-        [by_task, pooled, _speeds(group, tree, fixed, gain)]
+        [by_task, pooled, _speeds(group, str(tree), fixed, gain)]
       ).fillna(NOTHING)
       first = cycles.iloc[0]
-      keys = [{ALL: "average"}.get(task, task) for task in by_task.index]
+      keys: list = [{ALL: "average"}.get(task, task) for task in by_task.index]
       keys += ["by_token", "tokens_per_second", "speedup"]
       printed = [_printed(group, first, key) for key in keys[: len(table)]]
       table.index = [
@@ -160,7 +160,7 @@ def _render_main(groups: Sequence[Group]) -> Artefact:
       table.index.name = "task"
       artefact.tables.append(_table(f"{group.name}, {title}", table, printed))
       for rule, row in gain.dropna(subset="mean").iterrows():
-        gains[rule][title] = Estimate(**row)
+        gains[str(rule)][title] = Estimate(**row)
     for rule, by_tree in gains.items():
       if by_tree:
         artefact.reading.append(
@@ -206,8 +206,8 @@ def this_run(
   columns = [
     texts(found, spec, unit)
     .unstack("verifier", sort=False)
-    .reindex(columns=shown)
-    .set_axis([x + name for x in begin] if name else shown, axis=1)
+    .reindex(columns=[*shown])
+    .set_axis([x + name for x in begin] if name else [*shown], axis=1)
     for found, spec, unit, shown, name in parts
   ]
   result = pd.concat(columns, axis=1).fillna(NOTHING)

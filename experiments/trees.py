@@ -9,6 +9,7 @@ Several configs of the same target show its drafts one after the other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -107,7 +108,8 @@ def _longest(gains: pd.DataFrame) -> str:
   known = gains.dropna(subset="mean")
   if known.empty:
     return "no question was asked of both"
-  tree, rule = known["mean"].idxmax()
+  longest: Any = known["mean"].idxmax()
+  tree, rule = longest
   gain = Estimate(**known.loc[(tree, rule)])
   than = f"longer than {BASE} on {TREES[0]}"
   if gain.mean <= 0:

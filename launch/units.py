@@ -119,10 +119,11 @@ def expand(
     flags += [f"--config.{key}={value}" for key, value in run.fields.items()]
     name = f"{experiment.name}/{run.name}"
     program = (sys.executable, "-m", "tv_jax.main", f"--config={run.source}")
+    models: Any = run.config.models
     yield Unit(
       name=name,
       command=(*program, *flags, f"--workdir={workdir / name}"),
       config=run.config,
       folder=workdir / name,
-      gpus=run.config.models.devices if gpus is None else gpus,
+      gpus=models.devices if gpus is None else gpus,
     )

@@ -154,7 +154,7 @@ def test_levels_are_those_of_the_drafter_at_each_root(kind, monkeypatch):
       gain=jnp.array([1], jnp.int32),
     )
     cache = dataclasses.replace(cache, length=jnp.array([t - 1], jnp.int32))
-    logits, state, cache = drafter.begin(
+    logits, state, cache, block = drafter.begin(
       params, committed, jnp.array([t + 1], jnp.int32), cache
     )
     root = cache.length - 1
@@ -167,6 +167,7 @@ def test_levels_are_those_of_the_drafter_at_each_root(kind, monkeypatch):
           (root + number)[:, None],
           mask.causal(cache.length, 1, cache.slots),
           cache,
+          block,
         )
       known = chances.Known.of(params, draft.config).columns(logits[0, 0])
       np.testing.assert_allclose(level.logits[0, w], known, atol=1e-4)

@@ -342,7 +342,7 @@ def _reached(tree, drafts, offered, low, p, q) -> np.ndarray:
     turn & drawn & sure,
     turn & ~drawn & above,
   )
-  return np.stack(every).any(axis=1)
+  return np.any(np.stack(every), axis=1)
 
 
 def _example(tree, drafts, contexts, law, target) -> int:

@@ -226,7 +226,7 @@ def visits(chances: np.ndarray) -> np.ndarray:
   return begun[:roots]
 
 
-def _length(chances: list[list[np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+def _length(chances: list[list]) -> tuple[np.ndarray, np.ndarray]:
   """Returns values whose mean is the length, and each conversation's cycles.
 
   A conversation's value is the mean plus its first-order effect on the mean,

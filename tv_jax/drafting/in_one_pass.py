@@ -59,7 +59,16 @@ class InOnePass(Drafter):
     )
     return *first, block
 
-  def extend(self, params, tokens, features, positions, seen, cache, block):
+  def extend(
+    self,
+    params,
+    tokens,
+    features: jax.Array | None,
+    positions,
+    seen: jax.Array | None,
+    cache: Cache,
+    block,
+  ):
     """Adds the Markov head's bias to the logits of the nodes' depth.
 
     `block` has the logits [B, K, V] and outputs [B, K, E] of the pass.

@@ -91,7 +91,7 @@ def _packed(
   tensors: Mapping[str, StoredTensor],
 ) -> tuple[Quantised, list]:
   """Returns a quantised matrix, and the calls that fill it."""
-  words = _empty((_words(weight, parts),), "uint32")
+  words: Any = _empty((_words(weight, parts),), "uint32")
   matrix = Quantised(words, parts, weight.shape[1], weight.groups)
   calls = []
   for view, (name, rows) in zip(

@@ -264,7 +264,8 @@ def _chances(cycles: Cycles, cycle: int) -> dict[str, list[float | None]]:
   The last is the probability given the elder siblings. All are None at the
   root, and at nodes without a token.
   """
-  tree, proposal, tokens, q, p = cycles.draft(cycle)
+  tree, proposal, *arrays = cycles.draft(cycle)
+  tokens, q, p = map(np.asarray, arrays)
   chances = {name: np.full(len(tree), np.nan) for name in ("p", "q", "drawn")}
   for node in np.flatnonzero(tokens[1:] != INVALID) + 1:
     above, token = tree.parent[node], tokens[node]

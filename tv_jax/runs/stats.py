@@ -180,7 +180,8 @@ def minus_plain(each: pd.Series) -> pd.DataFrame:
     The mean differences by method.
   """
   table = each.rename("value").reset_index()
-  methods = [name for name in table if name not in ("value", "question")]
+  columns = map(str, table)
+  methods = [name for name in columns if name not in ("value", "question")]
   on = [name for name in methods if name not in DRAFTED_AXES]
   plain = table.loc[table["verifier"] == PLAIN, ["question", *on, "value"]]
   drafted = table[table["verifier"] != PLAIN]

@@ -37,7 +37,7 @@ class Table(NamedTuple):
     names = self.cells.index.names
     result = self.cells.reset_index(names=[name or "" for name in names])
     if result.columns.nlevels > 1:  # the names have no group
-      columns = [*result.columns]
+      columns: list = [*result.columns]
       columns[: len(names)] = [("", name) for name, _ in columns[: len(names)]]
       result.columns = pd.MultiIndex.from_tuples(columns)
     return result

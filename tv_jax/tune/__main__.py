@@ -74,7 +74,7 @@ def main() -> None:
     sizes=[int(count) for count in _SIZES.value],
     trees=settings.trees,
     speed=_TIMING.value,
-    progress=lambda text, *_: print(f"{text} ..", file=sys.stderr),
+    progress=lambda text, done=0, total=0: print(f"{text} ..", file=sys.stderr),
   )
   print(tuned)
   tuned.save(out)

@@ -110,7 +110,8 @@ class Tuned:
 
   def save(self, path: str | os.PathLike) -> None:
     """Writes the chosen tree as a JSON file, which `tree=` reads."""
-    mean, error, n = _estimates(self.frame, "length").loc[self.name]
+    row: Any = _estimates(self.frame, "length").loc[self.name]
+    mean, error, n = row
     measured = {
       "length": mean,
       "error": None if np.isnan(error) else error,
@@ -183,6 +184,7 @@ def tune(
     )
   progress(f"decoding {len(asked)} prompts with {wide!r}", 0, 1 + speed)
   reached, items, check = _decode(pair, config, asked)
+  assert check
   tuned_on = np.isin(items, np.unique(items)[::2])
   values = np.where(wide.depth <= depth, reached[tuned_on].mean(0), -np.inf)
   best = choosing.best_nodes(wide, values)
@@ -199,9 +201,9 @@ def tune(
       sums = reached[:, inside].sum(axis=1)
       columns = {"question": items, "length": 1 + sums, "gain": sums - own}
       cycles[name] = pd.DataFrame(columns)
-  sizes = {name: len(tree) - 1 for name, tree in compared.items()}
-  names = [PLAIN, *sizes] if speed else [*sizes]
-  frame = pd.DataFrame({"nodes": sizes}, names)
+  counts = {name: len(tree) - 1 for name, tree in compared.items()}
+  names = [PLAIN, *counts] if speed else [*counts]
+  frame = pd.DataFrame({"nodes": counts}, names)
   frame = frame.join([_means(cycles, "length"), _means(cycles, "gain")])
   if speed:
     alone = {"batch_size": 1, "panel": None, "among": ()}

@@ -40,8 +40,8 @@ def _either(order: Callable) -> Callable:
   return choose
 
 
-def _log(x):
-  x = races.number(x)
+def _log(value):
+  x: Any = races.number(value)
   if type(x) is Cell:
     return x.log()
   return math.log(x) if x > 0 else -math.inf if x == 0 else math.nan
@@ -178,11 +178,11 @@ class Array(np.ndarray):
 
   def max(self, axis=None, out=None, *, keepdims=False):
     """Returns the largest entry."""
-    return np.maximum.reduce(self, axis, None, out, keepdims)
+    return np.maximum.reduce(self, axis=axis, out=out, keepdims=keepdims)
 
   def min(self, axis=None, out=None, *, keepdims=False):
     """Returns the smallest entry."""
-    return np.minimum.reduce(self, axis, None, out, keepdims)
+    return np.minimum.reduce(self, axis=axis, out=out, keepdims=keepdims)
 
   def clip(self, min=None, max=None, out=None):
     """Clamps the entries."""

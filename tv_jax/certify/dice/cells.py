@@ -17,7 +17,7 @@ import operator
 import sys
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -368,10 +368,10 @@ class Cell:
       return self._linear(1 / number, 0, other)
     if self.kind is float and not isinstance(other, np.generic):
       raise ZeroDivisionError("float division by zero")
-    infinite = math.copysign(math.inf, other)
-    if self > 0:
+    infinite, noise = math.copysign(math.inf, other), cast(Any, self)
+    if noise > 0:
       return np.float64(infinite)  # E / 0 comes last in a race
-    return np.float64(-infinite if self < 0 else np.nan)
+    return np.float64(-infinite if noise < 0 else np.nan)
 
   def __rtruediv__(self, other):
     """Divides a number by noise."""

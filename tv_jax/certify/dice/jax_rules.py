@@ -53,7 +53,8 @@ class Bits:
   def as_float(self) -> Cell:
     """Reads the bits as a float."""
     self.next(2, None, None)
-    return Cell("u", self.uniform) + 1
+    result: Any = Cell("u", self.uniform) + 1
+    return result
 
 
 _REFUSED = ("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__")

@@ -207,14 +207,15 @@ def exact(value) -> Fraction | float | None:
 
   Returns None for other types.
   """
+  number: Any = value
   if getattr(value, "shape", None) in ((), (1,)) and not (
     isinstance(value, np.ndarray) and value.ndim
   ):
-    value = value.item()
-  kind = type(value)  # `isinstance` takes a random number for a float
-  if issubclass(kind, float) and not math.isfinite(value):
-    return value
-  return Fraction(value) if issubclass(kind, int | float | Fraction) else None
+    number = value.item()
+  kind = type(number)  # `isinstance` takes a random number for a float
+  if issubclass(kind, float) and not math.isfinite(number):
+    return number
+  return Fraction(number) if issubclass(kind, int | float | Fraction) else None
 
 
 def rational(value) -> Fraction:

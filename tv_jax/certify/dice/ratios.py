@@ -40,7 +40,7 @@ def _tight(bounds: Iterable[tuple]) -> frozenset | None:
   """
   most: dict[tuple, Fraction] = {}
   for i, j, r in bounds:
-    most[i, j] = max(r, most.get((i, j), r))
+    most[i, j] = max(r, most[i, j]) if (i, j) in most else r
   if any(r * most.get((j, i), 0) > 1 for (i, j), r in most.items()):
     return None
   return frozenset((*pair, r) for pair, r in most.items())

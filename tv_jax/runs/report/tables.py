@@ -7,6 +7,8 @@ the same bytes.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import pandas as pd
 
 from tv_jax.runs import stats
@@ -96,20 +98,28 @@ def measures(
 def as_csv(measured: pd.DataFrame) -> str:
   """Returns all numbers as CSV, with mean, error and n of each estimate."""
   result = measured.reorder_levels(["task", *(x for x in AXES if x != "seed")])
-  for name, kind in measured.columns:
+  columns: list = [*measured.columns]
+  for name, kind in columns:
     if kind == "n":  # nothing was averaged
       known = result[name, "mean"].notna()
       result[name, kind] = result[name, kind].where(known, 0).astype(int)
   ends = {"error": "_se", "n": "_n"}
-  result.columns = [f"{name}{ends.get(kind, '')}" for name, kind in result]
+  result.columns = [f"{name}{ends.get(kind, '')}" for name, kind in columns]
   return result.round(6).to_csv()
+
+
+def _of(measured: pd.DataFrame, name: str) -> pd.DataFrame:
+  """Returns the mean, the error and the n of a measure."""
+  return pd.DataFrame(measured[name])
 
 
 def conditions(measured: pd.DataFrame) -> dict[tuple, pd.DataFrame]:
   """Returns the numbers of each condition, by task, tree and rule."""
   rule = measured.index.get_level_values("verifier")
   parts = measured[rule != PLAIN].groupby(level=CONDITION, sort=False)
-  return {values: part.droplevel(CONDITION) for values, part in parts}
+  return {
+    values: part.droplevel(list[Hashable](CONDITION)) for values, part in parts
+  }
 
 
 def title(values: tuple) -> str:
@@ -124,8 +134,8 @@ def method(values: tuple) -> str:
 
 def lengths(title: str, part: pd.DataFrame, baseline: str) -> Table:
   """Makes the paper's main table: lengths by item, trees side by side."""
-  by_item = texts(part["acceptance_by_item"])
-  gains = texts(part["gain_percent"], "+.2f", " %")
+  by_item = texts(_of(part, "acceptance_by_item"))
+  gains = texts(_of(part, "gain_percent"), "+.2f", " %")
   columns = {}
   for tree, methods in part.loc[ALL].groupby(level="tree", sort=False):
     rules = methods.index.get_level_values("verifier")
@@ -142,18 +152,18 @@ def lengths(title: str, part: pd.DataFrame, baseline: str) -> Table:
 
 def paired(title: str, part: pd.DataFrame, baseline: str) -> Table:
   """Makes the table of expected lengths, paired gains and checks."""
-  shown = part.loc[ALL]
+  shown = pd.DataFrame(part.loc[ALL])
   cells = pd.DataFrame(
     {
-      "by item": texts(shown["acceptance_by_item"], ".3f"),
-      "by token": texts(shown["acceptance_by_token"], ".3f"),
-      "expected": texts(shown["expected"], ".3f"),
-      f"minus {baseline}": texts(shown["gain"], "+.3f"),
-      "gain": texts(shown["gain_percent"], "+.2f", " %"),
-      "check": texts(shown["check"], "+.3f"),
+      "by item": texts(_of(shown, "acceptance_by_item"), ".3f"),
+      "by token": texts(_of(shown, "acceptance_by_token"), ".3f"),
+      "expected": texts(_of(shown, "expected"), ".3f"),
+      f"minus {baseline}": texts(_of(shown, "gain"), "+.3f"),
+      "gain": texts(_of(shown, "gain_percent"), "+.2f", " %"),
+      "check": texts(_of(shown, "check"), "+.3f"),
       "items": shown["acceptance_by_item", "n"].fillna(0).map("{:.0f}".format),
       "cycles": shown["cycles"].map(str),
-      "drafted": texts(shown["drafted"], ".1f"),
+      "drafted": texts(_of(shown, "drafted"), ".1f"),
     }
   )
   silent = shown.index[shown["expected", "mean"].isna() & (shown["cycles"] > 0)]
@@ -188,7 +198,7 @@ def positions(title: str, cycles: pd.DataFrame) -> Table:
 
 def exact_match(measured: pd.DataFrame) -> Table | None:
   """Makes the table of right answers; None if nothing has a reference."""
-  shares = measured["exact_match"]
+  shares = _of(measured, "exact_match")
   if shares["mean"].isna().all():
     return None
   cells = texts(shares).unstack("task").reindex(columns=_tasks(shares))
@@ -216,7 +226,7 @@ def speeds(times: pd.DataFrame, measured: pd.DataFrame, baseline: str) -> Table:
     for table, of in ((each, "speed"), (beside, "base"))
   )
   over, under = ["tokens", "seconds_base"], ["seconds", "tokens_base"]
-  longer = measured.loc[ALL]["gain_percent"]
+  longer = _of(pd.DataFrame(measured.loc[ALL]), "gain_percent")
   net = stats.net(longer, times, by, baseline)
   compiling = each.groupby(by, observed=True)["compile_seconds"].first()
   cells = {

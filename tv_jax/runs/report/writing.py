@@ -59,7 +59,7 @@ def write(folder: str | os.PathLike) -> Report:
     shown += for_latex[-2:]
     if values in by_condition.groups:  # an answer did not fail
       shown.append(tables.positions(title, by_condition.get_group(values)))
-    gain = part.loc[ALL]["gain_percent"].dropna(subset="mean")
+    gain = pd.DataFrame(part.loc[ALL]["gain_percent"]).dropna(subset="mean")
     if len(gain):
       gains[title] = gain
   if match := tables.exact_match(measured):
@@ -109,7 +109,14 @@ def _result(gains: Mapping[str, pd.DataFrame], baseline: str) -> str:
     texts = formats.texts(part, "+.1f", " %")
     rules = [
       f"{rule} gains "
-      + _listed([f"{gain} on {tree}" for (tree, _), gain in of_rule.items()])
+      + _listed(
+        [
+          f"{gain} on {tree}"
+          for tree, gain in zip(
+            of_rule.index.get_level_values("tree"), of_rule, strict=True
+          )
+        ]
+      )
       for rule, of_rule in texts.groupby(level="verifier", sort=False)
     ]
     begin = f"with {title} " if len(gains) > 1 else ""
