@@ -231,7 +231,7 @@ RUNS = [
   ),
   pytest.param(
     "peers",
-    [*BUNDLED, "--alone", "--tokens=6", "--rounds=2", "--trees=chain:1"],
+    [*BUNDLED, "--peers", "--tokens=6", "--rounds=2", "--trees=chain:1"],
     "tv_jax, plain, 16 rows over tv_jax, plain ",
     marks=pytest.mark.long,
   ),

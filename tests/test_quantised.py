@@ -125,7 +125,7 @@ def test_dense_in_a_loop_and_under_vmap():
 def test_a_file_stays_quantised_and_is_the_same_model(
   tmp_path, kind, family, monkeypatch
 ):
-  monkeypatch.setattr(parameters, "_PIECE", 70 * 256)  # several pieces
+  monkeypatch.setattr(parameters, "_PACKED", 70 * 256)  # several pieces
   tied = family == "tied"
   changes = {"tie_word_embeddings": tied, "num_hidden_layers": 2}
   changes |= {} if tied else {"model_type": family}

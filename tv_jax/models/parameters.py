@@ -18,6 +18,7 @@ from tv_jax.models.quantised import Part, Quantised
 
 _ALIGNMENT = 64  # bytes
 _PIECE = 1 << 17  # weights: these and their converted copies stay in cache
+_PACKED = 1 << 20  # quantised weights: smaller pieces wait for Python's lock
 
 
 def read(
@@ -98,7 +99,7 @@ def _packed(
     matrix.split(), weight.tensors.items(), strict=True
   ):
     least = math.lcm(view.shape[-1], rows)  # whole vectors and whole heads
-    step = max(1, _PIECE // (least * weight.shape[1])) * least
+    step = max(1, _PACKED // (least * weight.shape[1])) * least
     vectors = step // view.shape[-1]
     for i in range(0, len(view), vectors):
       piece = view[i : i + vectors], tensors[name], name, i * view.shape[-1]
