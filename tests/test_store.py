@@ -137,7 +137,8 @@ def test_a_grid_may_grow_and_nothing_else(folder):
   with enter(folder, old) as store:
     store.append(item(0))
     store.finish()
-  enter(folder, old | grown).close()
+  with enter(folder, old | grown) as store:
+    store.begin(6)
   assert store_lib.read(folder).config == old | grown
   assert not store_lib.read(folder).done
   for change, message in (
@@ -149,6 +150,22 @@ def test_a_grid_may_grow_and_nothing_else(folder):
     with pytest.raises(ValueError, match=message):
       enter(folder, old | grown | change)
   assert store_lib.read(folder).config == old | grown
+
+
+def test_a_grown_grid_that_is_refused_leaves_the_folder_as_it_was(folder):
+  with enter(folder, CONFIG | {"seeds": [0]}) as store:
+    store.keep_sources(BEGUN)
+    store.begin(1)
+    store.append(item(0))
+    store.finish()
+  before = {path.name: path.read_bytes() for path in folder.iterdir()}
+  with enter(folder, CONFIG | {"seeds": [0, 1]}) as store:
+    store.keep_sources(BEGUN | {"rules/a:c": "4"})
+    with pytest.raises(ValueError, match="began: target"):
+      store.keep_sources(BEGUN | {"target": "another"})
+  after = {path.name: path.read_bytes() for path in folder.iterdir()}
+  del before["lock"], after["lock"]
+  assert after == before
 
 
 def test_a_grown_grids_sources_are_new(tmp_path):

@@ -85,7 +85,6 @@ def run(
   count = len(methods) * sum(len(question.turns) for question in questions)
   described = environment.describe()
   with store.Store(workdir, to_dict(settings), described) as results:
-    results.expect(count)
     finished = results.done and len(results.answers) == count
     if not finished:
       settings = pinned(settings)
@@ -110,6 +109,7 @@ def run(
     answer = Answerer(pair, settings, questions, results, advance)
     # All configs are checked before the first answer.
     configs = {method: answer.config(method) for method in methods}
+    results.begin(count)
     for i, (method, config) in enumerate(configs.items(), 1):
       begin, before = time.perf_counter(), len(kept)
       answer(method, config)

@@ -122,7 +122,13 @@ class Store:
       disk.lock(folder, resources)
       disk.clear(folder)
       self.answers, size = _parse(folder / ITEMS)
-      _keep_config(config, folder, self.answers)
+      self._sources: dict[str, str] = load(folder / SOURCES) or {}
+      # The config and environment of a grid that has grown, until `begin`.
+      self._grown: tuple[dict, dict] | None = None
+      if _has_grown(config, folder, self.answers):
+        self._grown = config, environment
+      else:
+        _write_config(config, folder)
       self.done = (folder / DONE).exists()
       if not self.done:  # a finished run decodes nothing more
         _note_environment(environment, folder)
@@ -156,6 +162,7 @@ class Store:
     key = answer.key
     if key in self.answers:
       raise UserError(f"{self.folder}: {key} is there already")
+    self._grow()
     line = disk.to_bytes(answer.line)
     try:
       if self.done:
@@ -181,24 +188,42 @@ class Store:
 
     Raises ValueError if items were made from other inputs.
     """
-    before = load(self.folder / SOURCES) or {}
+    before = self._sources
     known = before if self.answers else {}
     if names := changed(known, sources):
       raise UserError(
         f"{self.folder}: changed since this run began: {', '.join(names)}: put"
         " back what was there, or give another --workdir"
       )
-    if before != (now := known | sources):
-      disk.write_json(self.folder / SOURCES, now)
+    self._sources = known | sources
+    if before != self._sources and not self._grown:
+      disk.write_json(self.folder / SOURCES, self._sources)
+
+  def begin(self, count: int) -> None:
+    """Writes what the run is, now that its inputs are checked.
+
+    Until then a grid that has grown leaves the folder as it is, so that the
+    former config can still be given if the new one is refused.
+
+    Args:
+      count: The expected number of items, which `launch` shows.
+    """
+    self._grow()
+    disk.write_json(self.folder / COUNT, count)
+
+  def _grow(self) -> None:
+    """Writes the config of a grid that has grown, once."""
+    if self._grown:
+      (config, environment), self._grown = self._grown, None
+      _write_config(config, self.folder)
+      self.done = False
+      _note_environment(environment, self.folder)
+      disk.write_json(self.folder / SOURCES, self._sources)
 
   def save_timing(self, timing: dict) -> None:
     """Writes timing.json."""
     disk.write_json(self.folder / TIMING, timing)
     self.timing = timing
-
-  def expect(self, count: int) -> None:
-    """Writes the expected number of items, which `launch` shows."""
-    disk.write_json(self.folder / COUNT, count)
 
   def finish(self) -> None:
     """Marks the run as done. Another item removes the mark."""
@@ -206,8 +231,8 @@ class Store:
     self.done = True
 
 
-def _keep_config(config: dict, folder: pathlib.Path, items) -> None:
-  """Writes the config, or refuses one that is not the folder's.
+def _has_grown(config: dict, folder: pathlib.Path, items) -> bool:
+  """Returns whether a grid has grown; refuses any other change of a config.
 
   Without items any config is accepted: a user can correct a config that fails
   at the first item. With items the grid may grow.
@@ -224,7 +249,13 @@ def _keep_config(config: dict, folder: pathlib.Path, items) -> None:
       " config that is there, or another --workdir; the lists of the grid may"
       " get more values"
     )
-  if before != config:
+  return bool(items) and before != config
+
+
+def _write_config(config: dict, folder: pathlib.Path) -> None:
+  """Writes the config; a run with another config is not done."""
+  path, config = folder / CONFIG, disk.round_trip(config)
+  if load(path) != config:
     (folder / DONE).unlink(missing_ok=True)
     disk.write_json(path, config)
 
