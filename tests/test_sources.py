@@ -167,3 +167,6 @@ def test_a_branch_is_resolved_to_a_commit_once(tmp_path, monkeypatch):
   assert loaded[0].checkpoint.commit == "first"
   kept = json.loads((tmp_path / "run" / "config.json").read_text())
   assert not kept["models"]["revision"]
+  config.seeds = (*config.seeds, 7)  # the run goes on with the same commit
+  runs.run(config, tmp_path / "run", load=load)
+  assert loaded[1].target.source == "an/owner@first"

@@ -98,14 +98,14 @@ class Checkpoint:
     """The tensors by name, which are read on use."""
     if self.is_gguf:
       return gguf.contents(self.path)
+    if paths := _weights(self.path):
+      return storage.contents(paths)
     if files := sorted(self.path.glob(f"*{gguf.SUFFIX}")):
       raise UserError(
         f"{self.source} holds GGUF files, which are given by their own path:"
         f" such as {files[0]}"
       )
-    if not (paths := _weights(self.path)):
-      raise UserError(f"{self.source} has no {SINGLE} and no shards of it")
-    return storage.contents(paths)
+    raise UserError(f"{self.source} has no {SINGLE} and no shards of it")
 
   def digests(self, name: str, *, tokenizer: bool) -> dict[str, str]:
     """Returns a digest of each file, or the commit.

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import jax
 
@@ -45,18 +45,26 @@ def load(settings: Run) -> Pair:
   )
 
 
-def pinned(settings: Run) -> Run:
-  """Returns settings in which revisions of hub repositories are commits."""
+def pinned(settings: Run, begun: Mapping[str, str]) -> Run:
+  """Returns settings in which revisions of hub repositories are commits.
+
+  A revision that is not given is the commit with which the run began.
+
+  Args:
+    settings: The settings.
+    begun: The run's sources.json.
+  """
   models = settings.models
 
-  def commit(place: str, revision: str) -> str:
+  def commit(name: str, place: str, revision: str) -> str:
+    revision = revision or begun.get(name, "")
     opened = Checkpoint.open(place, revision or None) if place else None
     return (opened and opened.commit) or ""
 
   models = dataclasses.replace(
     models,
-    revision=commit(models.target, models.revision),
-    draft_revision=commit(models.draft, models.draft_revision),
+    revision=commit("target", models.target, models.revision),
+    draft_revision=commit("draft", models.draft, models.draft_revision),
   )
   return dataclasses.replace(settings, models=models)
 
@@ -87,7 +95,8 @@ def run(
   with store.Store(workdir, to_dict(settings), described) as results:
     finished = results.done and len(results.answers) == count
     if not finished:
-      settings = pinned(settings)
+      begun = results.sources if results.answers else {}
+      settings = pinned(settings, begun)
     found = sources.hashes(settings, questions, finished)
     results.keep_sources(found)
     if finished:
@@ -100,8 +109,8 @@ def run(
     # An unusable template is refused here, not in each question.
     templates.encode(settings.models.template, pair.tokenizer, ["a"])
     kept = results.answers
-    begun = f"{count} answers in {len(methods)} cells, {len(kept)} are there"
-    progress(begun)
+    there = f"{count} answers in {len(methods)} cells, {len(kept)} are there"
+    progress(there)
 
     def advance():
       progress("answers", len(kept), count)

@@ -97,6 +97,7 @@ class Store:
     answers: All answers in the order of their lines.
     done: Whether the folder is marked as done.
     timing: The content of timing.json; None until speed is measured.
+    sources: The content of sources.json; empty before the first start.
   """
 
   def __init__(
@@ -122,7 +123,7 @@ class Store:
       disk.lock(folder, resources)
       disk.clear(folder)
       self.answers, size = _parse(folder / ITEMS)
-      self._sources: dict[str, str] = load(folder / SOURCES) or {}
+      self.sources: dict[str, str] = load(folder / SOURCES) or {}
       # The config and environment of a grid that has grown, until `begin`.
       self._grown: tuple[dict, dict] | None = None
       if _has_grown(config, folder, self.answers):
@@ -188,16 +189,16 @@ class Store:
 
     Raises ValueError if items were made from other inputs.
     """
-    before = self._sources
+    before = self.sources
     known = before if self.answers else {}
     if names := changed(known, sources):
       raise UserError(
         f"{self.folder}: changed since this run began: {', '.join(names)}: put"
         " back what was there, or give another --workdir"
       )
-    self._sources = known | sources
-    if before != self._sources and not self._grown:
-      disk.write_json(self.folder / SOURCES, self._sources)
+    self.sources = known | sources
+    if before != self.sources and not self._grown:
+      disk.write_json(self.folder / SOURCES, self.sources)
 
   def begin(self, count: int) -> None:
     """Writes what the run is, now that its inputs are checked.
@@ -218,7 +219,7 @@ class Store:
       _write_config(config, self.folder)
       self.done = False
       _note_environment(environment, self.folder)
-      disk.write_json(self.folder / SOURCES, self._sources)
+      disk.write_json(self.folder / SOURCES, self.sources)
 
   def save_timing(self, timing: dict) -> None:
     """Writes timing.json."""
