@@ -189,6 +189,14 @@ def test_a_tensor_at_another_offset_is_refused(tmp_path):
   refused(path, "blk.1.ffn_up.weight begins at", "the tensor before it ends")
 
 
+def test_a_file_beside_safetensors_is_not_in_their_way(tmp_path):
+  model = checkpoints.ours(CONFIG)
+  gguf_files.save(tmp_path / "x.gguf", model)
+  models.save(tmp_path, model)
+  loaded = models.load(tmp_path)
+  jax.tree.map(np.testing.assert_array_equal, loaded.params, model.params)
+
+
 def test_what_is_no_file_is_refused(tmp_path):
   path = tmp_path / "x.gguf"
   path.write_bytes(b"version https://git-lfs.github.com/spec/v1\nsize 12\n")
