@@ -17,7 +17,7 @@ from tv_jax import tree as tree_lib
 from tv_jax.engine import cycle
 from tv_jax.engine.config import Options, decode_config
 from tv_jax.proposals import INVALID, PROPOSALS
-from tv_jax.verifiers import Decision, Draft, Verifier
+from tv_jax.verifiers import UP, VERIFIERS, Decision, Draft, Verifier
 
 
 def first(draft, eta):
@@ -190,6 +190,25 @@ def test_a_wrong_result_of_a_rule_is_refused(fields, told):
   line = str(caught.value)
   assert line.startswith("verifier 'mine'")
   assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+  ("changes", "told"),
+  [
+    (None, "offers should return a tv_jax.verifiers Offers"),
+    ({"residual": 0.0}, "whose residual is a function of a node"),
+    ({"chance": np.ones(2, "f4")}, r"Offers.chance is float32\[2\], not"),
+    ({"residual": lambda _: np.ones(2, "f4")}, r"Offers.residual is .*\[2\]"),
+  ],
+)
+def test_wrong_offers_are_refused(changes, told):
+  def offers(draft):
+    found = VERIFIERS["traversal"].offers(draft)
+    return None if changes is None else found._replace(**changes)
+
+  rule = Verifier(name="mine", offers=offers, walk=UP)
+  with pytest.raises(ValueError, match=f"^verifier 'mine' on .*{told}"):
+    generate(sound_pair(), verifier=rule)
 
 
 def test_a_wrong_result_of_draw_is_refused():

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -220,10 +221,14 @@ def test_answers_have_their_errors_and_the_shares_of_right_ones(folder, lines):
 
 
 def test_runs_are_read_together(folder, tmp_path):
-  both = tv_jax.frame([folder, folder])
-  assert len(both) == 2 * len(tv_jax.frame(folder))
-  assert [*both["run"].unique()] == [str(folder)]
-  assert len(tv_jax.frame(folder.parent)) == len(tv_jax.frame(folder))
+  one, other = tv_jax.frame(folder), tmp_path / "run"
+  shutil.copytree(folder, other)
+  both = tv_jax.frame([folder, other])
+  assert len(both) == 2 * len(one)
+  assert [*both["run"].unique()] == [str(folder), str(other)]
+  assert len(tv_jax.frame(folder.parent)) == len(one)
+  assert len(tv_jax.frame([folder, folder.parent])) == len(one)
+  shutil.rmtree(other)
   with pytest.raises(ValueError, match="there is no run in it"):
     tv_jax.frame(tmp_path)
 

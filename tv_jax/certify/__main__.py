@@ -222,6 +222,10 @@ def _certify_program() -> int:
   usual = contracts.Settings()
   proposal = _PROPOSALS.value
   program = names.load(str(_PROGRAM.value), "program")
+  if not callable(program):
+    raise UserError(
+      f"program {_PROGRAM.value!r} is no function: give module:function"
+    )
   settings = contracts.Settings(
     vocabulary=_VOCAB.value,
     cases=_CASES.value if _CASES.present else usual.cases,

@@ -179,6 +179,10 @@ def decode_config(pair: Pair, options: Options) -> DecodeConfig:
     stop=_stop_strings(pair, options.stop),
   )
   proposal = proposals.resolve(options.proposal)
+  if options.verifier is None:
+    raise UserError(
+      'verifier=None: give verifier="plain" to decode without a draft'
+    )
   if options.verifier == PLAIN:
     if options.panel or options.among or options.draft_stop:
       raise UserError(

@@ -87,10 +87,10 @@ def load(
     target: A directory in Hugging Face's layout, a GGUF file, or a repository
       on the hub. The package has "bundled/target"; "installed/PACKAGE/FILE" is
       a file of an installed package.
-    draft: As for `target`; None for plain decoding. The package has
-      "bundled/draft", "bundled/draft_weak", "bundled/eagle", "bundled/eagle3"
-      and "bundled/dspark" for "bundled/target", and "bundled/smollm2_draft"
-      and "bundled/smollm2_eagle" for SmolLM2.
+    draft: As for `target`; None for a pair that only decodes plainly. The
+      package has "bundled/draft", "bundled/draft_weak", "bundled/eagle",
+      "bundled/eagle3" and "bundled/dspark" for "bundled/target", and
+      "bundled/smollm2_draft" and "bundled/smollm2_eagle" for SmolLM2.
     dtype: Type of all weights. Default: as stored; on a CPU float32, since half
       precision is several times slower there.
     mesh: Devices over which to split the target (`models.sharding.mesh`).

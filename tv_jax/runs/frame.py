@@ -150,7 +150,8 @@ def _runs(folders: Runs) -> list[StoredRun]:
   if isinstance(folders, StoredRun):
     return [folders]
   if not isinstance(folders, str | os.PathLike):
-    return _flat(map(_runs, folders))
+    found = _flat(map(_runs, folders))  # each run once
+    return [*{unit.folder.resolve(): unit for unit in found}.values()]
   found = store.read_many(folders)
   if not found:
     raise UserError(f"{folders}: there is no run in it")

@@ -58,7 +58,10 @@ def by_token(cycles: pd.DataFrame, by: By = (), of: str = "gained"):
 
 
 def difference(cycles: pd.DataFrame, by: By = (), base: str = "token_level"):
-  """Returns the tokens that a rule expects beyond `base` on the same drafts."""
+  """Returns the tokens that a rule expects beyond `base` on the same drafts.
+
+  The rows of `base` itself count as 0, so group by verifier or leave them out.
+  """
   more = cycles["expected"] - cycles[f"expected_{base}"]
   return by_token(cycles.assign(more=more), by, "more")
 

@@ -6,12 +6,13 @@ Axes: N nodes, V vocabulary.
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.io.errors import UserError
 from tv_jax.proposals import PROPOSALS, Proposal
-from tv_jax.tree import Tree
-from tv_jax.verifiers import VERIFIERS, Decision, Draft, Verifier
+from tv_jax.tree import ROOT, Tree
+from tv_jax.verifiers import VERIFIERS, Decision, Draft, Offers, Verifier
 
 
 @functools.lru_cache(maxsize=256)
@@ -38,8 +39,26 @@ def rule_faults(
   def decide(eta, *arrays):
     return rule.decide(Draft(tree, proposal, *arrays), eta)
 
+  def offers(*arrays):
+    assert rule.offers
+    found = rule.offers(Draft(tree, proposal, *arrays))
+    if not (isinstance(found, Offers) and callable(found.residual)):
+      return None
+    return found._replace(residual=found.residual(jnp.int32(ROOT)))
+
   N, array = len(tree), jax.ShapeDtypeStruct
   laws, eta = array((N, V), dtype), array((N,), dtype)
+  if rule.offers:
+    found = jax.eval_shape(offers, array((N,), "i4"), laws, laws)
+    if found is None:
+      return [
+        "offers should return a tv_jax.verifiers Offers(chance=, offered=,"
+        " residual=), whose residual is a function of a node"
+      ]
+    wanted = Offers(eta, array((N,), bool), array((V,), dtype))
+    names = (f"Offers.{name}" for name in Offers._fields)
+    faults = map(_fault, names, found, wanted)
+    return [*filter(None, faults)]
   decision = jax.eval_shape(decide, eta, array((N,), "i4"), laws, laws)
   if not isinstance(decision, Decision):
     return [
