@@ -169,8 +169,8 @@ def programs():
       re.findall(r"^```python\n(.*?)^```$", path.read_text(), re.M | re.S)
     )
     if not re.match(r"# (\w+)\.py(, continued)?\n", block)
-    # Other programs': test_cycles has it, and test_audit_samples.
-    and path.name not in ("replay.md", "audit.md")
+    # Run by other tests: test_cycles, test_audit_samples and test_frame.
+    and path.name not in ("replay.md", "audit.md", "runs.md")
   ]
 
 
