@@ -47,7 +47,7 @@ class _Level(NamedTuple):
   nodes: np.ndarray  # [m] indices in the tree
   expands: jax.Array  # [B, m] bool: whether its children are drafted
   q: jax.Array  # [B, m, V] draft probabilities after each node
-  features: jax.Array  # [B, m, E]
+  features: jax.Array  # [B, m, E]; of InOnePass the confidence, if any
 
 
 def grow(

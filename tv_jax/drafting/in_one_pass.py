@@ -74,6 +74,7 @@ class InOnePass(Drafter):
     `block` has the logits [B, K, V] and outputs [B, K, E] of the pass.
     """
     del features, seen
+    # Positions are the root's plus the depth; the length is the root's plus 1.
     depth = (positions[:, :1] - cache.length[:, None] + 1)[..., None]
     logits, outputs = (jnp.take_along_axis(x, depth, axis=1) for x in block)
     bias, confidence = self.module.apply(

@@ -96,7 +96,7 @@ class State:
   limit: jax.Array  # [B] int32: maximum number of new tokens
   keys: jax.Array  # [B]
   done: jax.Array  # [B] bool; also True for an empty slot
-  committed: Committed  # tokens that the draft has not processed yet
+  committed: Committed  # what the last cycle committed
   caches: Caches
   records: Records
 

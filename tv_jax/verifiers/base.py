@@ -146,7 +146,8 @@ class Verifier:
       return self.decision(draft, eta)
     assert self.offers
     assert self.walk
-    return self.walk.decide(offers or self.offers(draft), draft, eta)
+    offers = self.offers(draft) if offers is None else offers
+    return self.walk.decide(offers, draft, eta)
 
   def stopping(self, draft: Draft, offers: Offers | None = None) -> jax.Array:
     """Returns each node's probability [N] to be accepted, given the draft.
@@ -162,7 +163,8 @@ class Verifier:
       raise UserError(
         f"verifier {self.name!r} has no offers: no stopping distribution"
       )
-    return self.walk.stopping(offers or self.offers(draft), draft)
+    offers = self.offers(draft) if offers is None else offers
+    return self.walk.stopping(offers, draft)
 
 
 def _check_arguments(function: Callable, *wanted: str) -> None:

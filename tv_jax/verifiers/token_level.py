@@ -34,11 +34,12 @@ def offers(draft: Draft) -> Offers:
       ranks = np.full(len(rejecting), rank)
       after = residual.reject(g, families, draft, rejecting, ranks)
       g = g.at[rejecting].set(after)
+  pending = np.ones(len(tree), bool)  # the last rejection of every node
   return Offers(
     chance=entry,
     offered=entry > 0,
     residual=functools.partial(
-      residual.distribution, g, families, draft, np.ones(len(tree), bool)
+      residual.distribution, g, families, draft, pending
     ),
   )
 

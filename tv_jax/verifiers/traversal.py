@@ -54,11 +54,12 @@ def offers(draft: Draft) -> Offers:
       rank = step - start[rejecting]
       after = residual.reject(g, families, draft, rejecting, rank)
       g = g.at[rejecting].set(after)
+  pending = nodes == ROOT  # only the root's last rejection
   return Offers(
     chance=g[:, residual.MASS],
     offered=entry > 0,
     residual=functools.partial(
-      residual.distribution, g, families, draft, nodes == ROOT
+      residual.distribution, g, families, draft, pending
     ),
   )
 

@@ -65,7 +65,7 @@ def settle(
 # UP: the first accepted node in post-order.
 
 
-def _climb(tree, offered, hit):
+def _up(tree, offered, hit):
   """Returns the accepted node [], and which nodes were offered [N]."""
   order = tree.postorder
   root = np.arange(len(hit)) == ROOT
@@ -74,7 +74,7 @@ def _climb(tree, offered, hit):
   return jnp.asarray(order)[first], offered & (turn <= first)
 
 
-def _climbs(tree, chance):
+def _up_chances(tree, chance):
   """Returns [N], the probability of each node to be the first accepted one."""
   order = jnp.asarray(tree.postorder)
   hit = jnp.where(order == ROOT, 1, chance[order])
@@ -86,7 +86,7 @@ def _climbs(tree, chance):
 # of its siblings.
 
 
-def _descend(tree, offered, hit):
+def _down(tree, offered, hit):
   """Returns the accepted node [], and which nodes were offered [N]."""
   elder_hit = jnp.zeros_like(hit)
   for elder in _elders(tree):
@@ -99,7 +99,7 @@ def _descend(tree, offered, hit):
   return node, offered & reached[tree.parent] & ~elder_hit
 
 
-def _descents(tree, chance):
+def _down_chances(tree, chance):
   """Returns [N], the probability to reach each node and to stay there."""
   missed, stay = jnp.ones_like(chance), jnp.ones_like(chance)
   for elder in _elders(tree):
@@ -128,10 +128,10 @@ def _above(tree):
   return jnp.asarray(tree.paths).T[1:]
 
 
-def _decide(walk, offers: Offers, draft: Draft, eta: jax.Array) -> Decision:
+def _decide(find, offers: Offers, draft: Draft, eta: jax.Array) -> Decision:
   """Makes the decision for the coins eta [N]."""
   offered, fault = _offered(offers, draft)
-  node, compared = walk(draft.tree, offered, offered & (eta < offers.chance))
+  node, compared = find(draft.tree, offered, offered & (eta < offers.chance))
   node = jnp.where(fault, ROOT, node)
   return settle(
     node=node,
@@ -142,10 +142,10 @@ def _decide(walk, offers: Offers, draft: Draft, eta: jax.Array) -> Decision:
   )
 
 
-def _stopping(walk, offers: Offers, draft: Draft) -> jax.Array:
+def _stopping(chances, offers: Offers, draft: Draft) -> jax.Array:
   """Returns each node's probability [N] to be the accepted one."""
   offered, fault = _offered(offers, draft)
-  return walk(draft.tree, jnp.where(offered & ~fault, offers.chance, 0))
+  return chances(draft.tree, jnp.where(offered & ~fault, offers.chance, 0))
 
 
 def _offered(offers, draft):
@@ -164,11 +164,11 @@ def _level_order(tree):
 
 UP = Walk(
   order=_postorder,
-  decide=functools.partial(_decide, _climb),
-  stopping=functools.partial(_stopping, _climbs),
+  decide=functools.partial(_decide, _up),
+  stopping=functools.partial(_stopping, _up_chances),
 )
 DOWN = Walk(
   order=_level_order,
-  decide=functools.partial(_decide, _descend),
-  stopping=functools.partial(_stopping, _descents),
+  decide=functools.partial(_decide, _down),
+  stopping=functools.partial(_stopping, _down_chances),
 )
