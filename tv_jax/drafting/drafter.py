@@ -41,8 +41,8 @@ class Drafter:
   Leaves of the tree are not run through the draft. During a cycle, the draft's
   cache holds the committed tokens, of which the root is the last, then the
   other nodes with children in level order. An EAGLE head's cache has no slot
-  for the first token, since it pairs each feature with the next token. InOnePass
-  keeps only tokens that the target has processed.
+  for the first token, since it pairs each feature with the next token. The
+  cache of InOnePass keeps only tokens that the target has processed.
 
   Attributes:
     module: The draft model's Linen module.
