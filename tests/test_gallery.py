@@ -64,7 +64,7 @@ def test_the_document_says_what_is_measured():
   for name in ("shared_noise", "bfloat16_draft"):
     assert f"of `{name}` is {max(row(name).distances):.2g}" in text
   assert max(map(abs, row("shared_noise").gains)) < 1e-12
-  for name in ("bonus_temperature", "row_of_a_cousin", "row_after_rejection"):
+  for name in ("bonus_temperature", "row_of_a_cousin"):
     assert len(row(name).caught.smallest.failure.prefix) > 1
 
 
