@@ -55,7 +55,7 @@ def rule_faults(
         "offers should return a tv_jax.verifiers Offers(chance=, offered=,"
         " residual=), whose residual is a function of a node"
       ]
-    wanted = Offers(eta, array((N,), bool), array((V,), dtype))
+    wanted = eta, array((N,), bool), array((V,), dtype)
     names = (f"Offers.{name}" for name in Offers._fields)
     faults = map(_fault, names, found, wanted)
     return [*filter(None, faults)]
