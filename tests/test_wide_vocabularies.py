@@ -30,7 +30,6 @@ OPTIONS = {
   "temperature": TEMPERATURE,
   "max_new_tokens": 5,
   "batch_size": 2,
-  "progress": False,
 }
 
 
@@ -102,10 +101,9 @@ def test_laws_and_lengths(tmp_path):
     0.5 * draft.params["unembedding"] + target.params["unembedding"]
   )
   pair = Pair(target=target, draft=draft, ends=())
-  result = tv_jax.generate(pair, PROMPTS, **OPTIONS)
-  tv_jax.record(
-    pair, PROMPTS, tmp_path / "cycles.npz", tv_jax.Options(**OPTIONS)
-  )
+  result = tv_jax.generate(pair, PROMPTS, progress=False, **OPTIONS)
+  path, options = tmp_path / "cycles.npz", tv_jax.Options(**OPTIONS)
+  tv_jax.record(pair, PROMPTS, path, options, progress=False)
   cycles = replay.load(tmp_path / "cycles.npz")
 
   for item, prompt in enumerate(PROMPTS):
