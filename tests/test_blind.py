@@ -98,7 +98,6 @@ def siblings(p, q, context, rng, fault=""):
     [
       (functools.partial(siblings, fault="third doubled"), 5),
       (functools.partial(chain, levels=1, draw=draw_of_few), 64),
-      (siblings, 0),
       (functools.partial(chain, levels=1), 0),
       (functools.partial(verify, bug="third doubled"), 5),
       (functools.partial(verify, bug="bonus cut"), 64),
@@ -114,6 +113,15 @@ def test_the_usual_cases_show_faults_of_programs(program, shown):
   if shown:
     assert shown == found.smallest.laws[0].V
     assert f" of {shown} tokens, " in told
+
+
+@pytest.mark.long
+def test_three_siblings_of_64_tokens_are_too_many():
+  found = programs.certify(siblings, Settings(cases=8))
+  assert not found.lossless
+  assert repr(found).startswith("UNDECIDED")
+  assert "--vocab=5" in repr(found)
+  assert programs.certify(siblings, Settings(cases=8, vocabulary=5)).lossless
 
 
 def test_how_siblings_are_drawn_is_asked_and_said():

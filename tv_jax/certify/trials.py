@@ -127,11 +127,8 @@ def plan(cycle: bool, settings: Settings) -> list[Trial]:
   return [
     *of(usual, 3, first, needed=True),
     *wide,
-    *(
-      x
-      for most in targets[: 2 + cycle]
-      for x in long(draft=(2, 1), target=most)
-    ),
+    *(x for most in targets for x in long(draft=(2, 1), target=most)),
+    *([] if cycle else long(draft=(2, 1))),
     *long(draft=(WIDE, 1), target=(2,)),
     *of(usual, 3, rest),
   ]
