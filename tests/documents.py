@@ -21,13 +21,9 @@ class Command(NamedTuple):
 
 
 def files_of(text):
-  """{name: content} of the fenced blocks; a continuation is appended."""
-  files = {}
-  for block in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S):
-    name, continued = re.match(r"# (\w+)\.py(, continued)?\n", block).groups()
-    assert (name in files) == bool(continued)
-    files[name] = files.get(name, "") + block
-  return files
+  """{name: content} of the fenced blocks, which begin with their names."""
+  blocks = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+  return {re.match(r"# (\w+)\.py\n", block)[1]: block for block in blocks}
 
 
 def write_files(text, folder):

@@ -168,7 +168,7 @@ def programs():
     for i, block in enumerate(
       re.findall(r"^```python\n(.*?)^```$", path.read_text(), re.M | re.S)
     )
-    if not re.match(r"# (\w+)\.py(, continued)?\n", block)
+    if not re.match(r"# \w+\.py\n", block)
     # Run by other tests: test_cycles, test_audit_samples and test_frame.
     and path.name not in ("replay.md", "audit.md", "runs.md")
   ]

@@ -38,7 +38,7 @@ def publish(directory, case):
       no bias.
 
   Returns:
-    Its kind, its target, and its tensors.
+    Its target and its tensors.
   """
   if case in files.CONFIGS:
     target = files.target(case)
@@ -46,18 +46,18 @@ def publish(directory, case):
     embedding = jnp.asarray(files.given(case)[0])
     params = target.params | {"embedding": embedding}
     target = dataclasses.replace(target, params=params)
-    return "eagle3", target, files.publish(directory, case)
+    return target, files.publish(directory, case)
   name, *tied = case.split()
   target = checkpoints.ours(checkpoints.tiny(tie_word_embeddings=bool(tied)))
   if name == "eagle":
-    kind, copied = "eagle", COPIES[:1]
+    copied = COPIES[:1]
     models.save(directory, checkpoints.ours_head(target))
     absent = "head_dim tie_word_embeddings rope_scaling torch_dtype mlp_bias"
     changes = dict.fromkeys(absent.split())
     bias = False if tied else None  # then it has one
     checkpoints.rewrite(directory, **changes, bias=bias)
   else:
-    kind, copied = "dspark", COPIES
+    copied = COPIES
     draft = checkpoints.ours_dspark(target, rank=0 if name == "dflash" else 4)
     models.save(directory, draft)
   tensors = load_file(directory / "model.safetensors")
@@ -66,7 +66,7 @@ def publish(directory, case):
   for copy in copied:  # is not read: the target has the same
     tensors[copy] = np.zeros(1, np.float32)
   save_file(tensors, directory / "model.safetensors")
-  return kind, target, tensors
+  return target, tensors
 
 
 def close(ours, theirs):
@@ -121,7 +121,7 @@ def layer_of_llama(config, w, x):
 @pytest.mark.parametrize("case", ["eagle", "eagle tied"])
 def test_an_eagle_head_is_its_definition(case, tmp_path):
   """A text, levels drafted behind it, and then the target's true features."""
-  _, target, tensors = publish(tmp_path, case)
+  target, tensors = publish(tmp_path, case)
   head = drafting.load(tmp_path, target)
   config, theirs = head.config, target.params
   w = {name: np.asarray(x, np.float64) for name, x in tensors.items()}
@@ -155,7 +155,7 @@ def test_an_eagle_head_is_its_definition(case, tmp_path):
 
 @pytest.mark.parametrize("layout", files.CONFIGS)
 def test_an_eagle3_head_gives_what_the_published_code_gave(layout, tmp_path):
-  _, target, tensors = publish(tmp_path, layout)
+  target, tensors = publish(tmp_path, layout)
   head = drafting.load(tmp_path, target)
   assert head.config.target_layers == files.LAYERS[layout]
   _, tokens, features = files.given(layout)
@@ -187,7 +187,7 @@ def test_an_eagle3_head_gives_what_the_published_code_gave(layout, tmp_path):
   ],
 )
 def test_what_we_save_is_what_was_published(case, left, tmp_path):
-  _, target, tensors = publish(tmp_path / "theirs", case)
+  target, tensors = publish(tmp_path / "theirs", case)
   draft = drafting.load(tmp_path / "theirs", target)
   models.save(tmp_path / "ours", draft)
   written = load_file(tmp_path / "ours" / "model.safetensors")
@@ -205,7 +205,7 @@ def test_an_embedding_of_its_own_or_the_targets(layout, tmp_path):
     if tensors.pop("embed_tokens.weight", None) is None:
       tensors["embed_tokens.weight"] = np.zeros((files.V, files.E), np.float32)
 
-  _, target, _ = publish(tmp_path, layout)
+  target, _ = publish(tmp_path, layout)
   shared = []
   for change in (None, swap):
     files.publish(tmp_path, layout, change=change)
@@ -267,7 +267,7 @@ QWEN3 = configs.to_dict(checkpoints.tiny(model_type="qwen3"))
   ids=str,
 )
 def test_a_config_that_is_wrong(case, changes, words, tmp_path):
-  _, target, _ = publish(tmp_path, case)
+  target, _ = publish(tmp_path, case)
   checkpoints.rewrite(tmp_path, **changes)
   refuse(tmp_path, target, *words)
 
@@ -283,7 +283,7 @@ def test_a_config_that_is_wrong(case, changes, words, tmp_path):
   ids=str,
 )
 def test_another_target(case, changes, words, tmp_path):
-  _, target, _ = publish(tmp_path, case)
+  target, _ = publish(tmp_path, case)
   other = dataclasses.replace(target.config, **changes)
   refuse(tmp_path, checkpoints.ours(other, seed=5), words)
 
@@ -298,7 +298,7 @@ def test_few_tokens_that_are_not_named(tmp_path):
 
 
 def test_a_draft_that_does_not_fit_beside_its_target(tmp_path, monkeypatch):
-  _, target, _ = publish(tmp_path, "dspark")
+  target, _ = publish(tmp_path, "dspark")
   draft = drafting.load(tmp_path, target)
   leaves = [y for x, y in draft.params.items() if x not in decoder.OF_TARGET]
   needed = sum(x.nbytes for x in jax.tree.leaves((leaves, target.params)))

@@ -19,32 +19,12 @@ from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.verifiers import UP, VERIFIERS, Verifier
 
 EAGLE, N = tree.EAGLE_SPARSE, len(tree.EAGLE_SPARSE)
-NODE, DEPTH, RANK = np.arange(N), EAGLE.depth, EAGLE.rank
-INNER, PARENT = EAGLE.num_children > 0, EAGLE.parent
+NODE = np.arange(N)
 TRAVERSAL = VERIFIERS["traversal"]
 WITHOUT, THEN_TOP = "without_replacement", "sample_then_top"
 SECONDS, WIDE, THIRD, EAGLES = (
   text for text in certificate.USUAL if not text.startswith("chain")
 )
-
-LATE = (RANK > 0) & (DEPTH > 0)
-# Nodes of EAGLE's tree whose chance is halved.
-HALVED = {
-  "fourth at the root": (DEPTH == 1) & (RANK == 3),
-  "third of the second level": (DEPTH == 2) & (RANK == 2),
-  "late siblings with children": LATE & INNER,
-  "below late siblings": LATE[PARENT],
-  "late at depth 5": (DEPTH == 5) & LATE,
-  "depth 4 and more": DEPTH >= 4,
-  "the last level": DEPTH == 5,
-} | {f"node {node}": node == NODE for node in range(1, N)}
-# Nodes whose bonus token comes from p.
-FROM_P = {
-  "depth 4 and more": DEPTH >= 4,
-  "the root": NODE == 0,
-  "two children": EAGLE.num_children == 2,
-  "below late siblings": LATE[PARENT],
-} | {f"node {node}": node == NODE for node in np.flatnonzero(INNER)}
 
 
 def at(row, *ranks):
@@ -93,11 +73,13 @@ FAULTS = {
     SECONDS, WITHOUT, at(SECONDS, 1, 1), tied=True
   ),
 }
-for name, nodes in HALVED.items():
+for node in range(1, N):
   for drawn in (WITHOUT, THEN_TOP):
-    FAULTS[f"{name}, {drawn}"] = Fault(EAGLES, drawn, nodes)
-for name, nodes in FROM_P.items():
-  FAULTS[f"the bonus: {name}"] = Fault(EAGLES, WITHOUT, from_p=nodes)
+    FAULTS[f"node {node}, {drawn}"] = Fault(EAGLES, drawn, node == NODE)
+for node in EAGLE.inner.tolist():
+  FAULTS[f"the bonus after node {node}"] = Fault(
+    EAGLES, WITHOUT, from_p=node == NODE
+  )
 
 _now = {"fault": SOUND}
 

@@ -189,7 +189,6 @@ def test_where_weights_are_dequantised(tmp_path, monkeypatch):
 def test_types_without_a_form_are_dequantised_and_a_line_says_so(
   tmp_path, capfd, monkeypatch
 ):
-  monkeypatch.setitem(FORMS, "Q5_0", None)
   monkeypatch.delitem(FORMS, "Q5_0")
   model = checkpoints.ours(CONFIG)
   path = gguf_files.save(tmp_path / "x.gguf", model, TYPES.Q5_0)

@@ -3,7 +3,7 @@
 One table of all rules, proposals and trees (tests/battery.py), and one battery
 of properties; then the paper's claims, and the entry `verify`.
 tests/test_certify.py certifies by enumeration that each rule is lossless and
-that its coins and stop law agree.
+that its decisions and stopping distribution agree.
 """
 
 import functools
