@@ -23,9 +23,7 @@ rule's run, and the traversal's gain on the same drafts, ± standard errors over
   eagle       kary:2x5  4.41 ± 0.05  4.48 ± 0.05  +1.5 ± 0.2 %
   eagle       eagle     4.28 ± 0.04  4.36 ± 0.04  +1.6 ± 0.1 %
 
-With `eagle` speculation was slower than plain decoding (0.3 to 0.8 of its
-tokens a second), and the run took 6 minutes on two busy cores. The expected
-chain lengths of `eagle3` and `dspark` are in their cards
+The expected chain lengths of `eagle3` and `dspark` are in their cards
 (tv_jax/assets/bundled).
 
 `make run` is the first command, and chains alone with `weak`. It took 2 min

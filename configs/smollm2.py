@@ -28,7 +28,7 @@ python -m tv_jax.distill --kind=dspark --depth=7 \
   --conversations=1152 --steps=1000 --rows=8 --vocabulary=8192
 
 `hub` reads the model's original weights (HuggingFaceTB/SmolLM2-135M-Instruct);
-the package's have four bits, widened to float32. `paper` is the paper's main
+the package's have four bits. `paper` is the paper's main
 table: ten of Spec-Bench's questions of each task, three seeds, lengths alone.
 It takes hours on two cores, and reads
 
