@@ -10,8 +10,7 @@ and the traversal's gain on the same drafts:
   kary:2x2  2.65 ± 0.04  2.65 ± 0.04  +0.007 ± 0.005
 
 Measured on 2026-11-22 on two busy cores, without a compilation cache: 92
-seconds, most of them for compilation. On the day before, with a compilation
-cache, a run of models of the same sizes took 24 seconds.
+seconds, most of them for compilation.
 """
 
 import ml_collections
