@@ -18,7 +18,7 @@ BUNDLED = reading.BUNDLED
 
 def test_the_one_tokenizer_names_the_end(bundled):
   (path,) = BUNDLED.glob("*/tokenizer.json")
-  tokenizer = tokenizers.load_tokenizer(Checkpoint.open(path.parent))
+  tokenizer = Checkpoint.open(path.parent).tokenizer
   text = "<|user|>Übersetze 17 + 4?<|end|>"
   assert tokenizer(text).input_ids == bundled.tokenizer(text).input_ids
   (end,) = tokenizers.end_tokens(Checkpoint.open(path.parent))

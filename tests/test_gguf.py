@@ -19,7 +19,7 @@ from tv_jax import models
 from tv_jax.io.reading import BUNDLED
 from tv_jax.models import gguf, parameters, rope
 from tv_jax.models.checkpoint import Checkpoint
-from tv_jax.models.tokenizers import check_tokens, load_tokenizer
+from tv_jax.models.tokenizers import check_tokens
 
 # Rows of every type are multiples of 256 numbers.
 CONFIG = checkpoints.tiny(
@@ -75,7 +75,7 @@ def test_rows_of_every_type_are_those_of_the_package(tmp_path):
       continue
     path = tmp_path / f"{kind.name}.gguf"
     gguf_files.write(path, "llama", {}, {"x.weight": (raw, kind)})
-    rows = gguf.contents(path)["x.weight"].rows(2, 5)
+    rows = gguf.contents(gguf.read(path))["x.weight"].rows(2, 5)
     assert rows.tobytes() == whole[2:5].tobytes()
     found.add(kind.name)
   assert {"F32", "F16", "BF16", "Q4_K", "Q5_0", "Q6_K", "Q8_0"} < found
@@ -113,9 +113,14 @@ def test_the_bundled_target_answers_from_a_file(bundled):
   assert template == whole.tokenizer.get_chat_template()
 
 
-def test_a_draft_and_a_run_take_a_file(bundled, tmp_path):
-  name = str(bundled)
+def test_a_draft_and_a_run_take_a_file(bundled, tmp_path, monkeypatch):
+  name, parsed, parse = str(bundled), [], gguf.read_tokenizer
+  monkeypatch.setattr(
+    gguf, "read_tokenizer", lambda file: parsed.append(file) or parse(file)
+  )
   pair = tv_jax.load(name, name)
+  assert pair.tokenizer("Hello").input_ids
+  assert len(parsed) == 2  # for target and draft, and not again on use
   assert pair.draft.config == pair.target.config
   check_tokens(pair.checkpoint, Checkpoint.open(BUNDLED / "target"))
   found = pair.checkpoint.digests("target", tokenizer=True)
@@ -250,7 +255,7 @@ def test_merged_bytes_are_as_published(tmp_path, pre):
     json.loads(whole.to_str()), pre=pre, bos_token_id=0, eos_token_id=1
   )
   path = gguf_files.write(tmp_path / "x.gguf", "llama", values, {})
-  ours = load_tokenizer(Checkpoint.open(path))
+  ours = Checkpoint.open(path).tokenizer
   begun = [0] if pre == "llama-bpe" else []
   for text in TEXTS:
     ids = ours(text).input_ids
@@ -300,7 +305,7 @@ def test_pieces_are_sentencepieces(tmp_path):
   }
   values = {f"tokenizer.ggml.{name}": value for name, value in values.items()}
   path = gguf_files.write(tmp_path / "x.gguf", "llama", values, {})
-  ours = load_tokenizer(Checkpoint.open(path))
+  ours = Checkpoint.open(path).tokenizer
   for text in TEXTS[1:]:
     ids = ours(text).input_ids
     assert ids == [pieces.bos_id(), *pieces.encode(text)]
@@ -331,4 +336,4 @@ def test_a_tokenizer_that_is_not_known_is_refused(tmp_path, changes, fragment):
   }
   path = gguf_files.write(tmp_path / "x.gguf", "llama", values, {})
   with bad.refused("x.gguf", fragment):
-    load_tokenizer(Checkpoint.open(path))
+    _ = Checkpoint.open(path).tokenizer

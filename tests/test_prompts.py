@@ -22,7 +22,7 @@ BEGIN, END = "<|begin_of_text|>", "<|eot_id|>"
 def tokenizer(tmp_path):
   """A tokenizer that begins each text with a token."""
   published.tokenizer(tmp_path, ["hi there, hello, bye"])
-  return tokenizers_lib.load_tokenizer(Checkpoint.open(tmp_path))
+  return Checkpoint.open(tmp_path).tokenizer
 
 
 def said(role, text=""):

@@ -18,7 +18,6 @@ from configs import (
 )
 from tests import checkpoints, published, quick
 from tv_jax import drafting, models, runs
-from tv_jax.models import tokenizers as tokenizers_lib
 from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs import report, store
@@ -175,7 +174,7 @@ def test_a_legacy_tokenizer_reads_as_its_own_library_does(files):
   target, _ = files["vicuna"]
   path = str(target / "tokenizer.model")
   theirs = sentencepiece.SentencePieceProcessor(model_file=path)
-  ours = tokenizers_lib.load_tokenizer(Checkpoint.open(target))
+  ours = Checkpoint.open(target).tokenizer
   for question in questions_lib.load_questions("minibench")[::10]:
     for text in (*question.turns, "Zürich, 12°\n\n  日本"):
       assert ours(text).input_ids == [1, *theirs.encode(text)]

@@ -10,7 +10,6 @@ from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 from training import tasks
 from training.tasks.conversation import Conversation
-from tv_jax.models.tokenizers import import_transformers
 
 # The first token ids, in this order.
 SPECIAL = ("<pad>", "<s>", "<|end|>", "<|user|>", "<|assistant|>")
@@ -94,7 +93,9 @@ def save(
   tokenizer: tokenizers.Tokenizer, directory: pathlib.Path, length: int
 ) -> None:
   """Writes the tokenizer for AutoTokenizer, and the ids of special tokens."""
-  wrapped = import_transformers().PreTrainedTokenizerFast(
+  import transformers
+
+  wrapped = transformers.PreTrainedTokenizerFast(
     tokenizer_object=tokenizer,
     bos_token=SPECIAL[BOS],
     eos_token=SPECIAL[END],

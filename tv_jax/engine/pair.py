@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 
 import jax
 from jax.sharding import Mesh
 
 from tv_jax import drafting, models
 from tv_jax.io.errors import UserError
-from tv_jax.models import Model, sharding
-from tv_jax.models import tokenizers as tokenizers_lib
+from tv_jax.models import Model, sharding, tokenizers
 from tv_jax.models.checkpoint import Checkpoint
 
 
@@ -58,12 +56,12 @@ class Pair:
       models.append(self.draft)
     return min(model.config.max_position_embeddings for model in models)
 
-  @functools.cached_property
+  @property
   def tokenizer(self):
     """The target's tokenizer, loaded on first use."""
     if self.checkpoint is None:
       raise UserError("this pair has no tokenizer: give prompts as token ids")
-    return tokenizers_lib.load_tokenizer(self.checkpoint)
+    return self.checkpoint.tokenizer
 
 
 def load(
@@ -130,10 +128,10 @@ def load(
     if loaded.mesh is not mesh:  # a copy on each device
       params = jax.device_put(loaded.params, sharding.placement((), mesh))
       loaded = dataclasses.replace(loaded, params=params)
-    tokenizers_lib.check_tokens(draft, target)
+    tokenizers.check_tokens(draft, target)
   return Pair(
     target=model,
     draft=loaded,
-    ends=tokenizers_lib.end_tokens(target),
+    ends=tokenizers.end_tokens(target),
     checkpoint=target,
   )

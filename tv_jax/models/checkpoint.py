@@ -82,22 +82,44 @@ class Checkpoint:
     return self.path if self.is_gguf else self.path / "config.json"
 
   @functools.cached_property
+  def gguf_file(self) -> gguf.File:
+    """The metadata of a GGUF file, and the positions of its tensors."""
+    return gguf.read(self.path)
+
+  @functools.cached_property
   def config(self) -> dict:
     """The content of config.json."""
     if self.is_gguf:
-      return gguf.read_config(self.path)
+      return gguf.read_config(self.gguf_file)
     return reading.json_object(self.config_path)
 
-  @property
-  def tokenizer_files(self) -> list[pathlib.Path]:
-    """Returns the files of a directory that the tokenizer is made of."""
-    return [path for x in _TOKENIZER for path in sorted(self.path.glob(x))]
+  @functools.cached_property
+  def tokenizer(self):
+    """The tokenizer; code that comes with it is never run."""
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
+    import transformers
+
+    try:
+      if self.is_gguf:
+        tokenizer = gguf.read_tokenizer(self.gguf_file)
+      else:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+          self.path, trust_remote_code=False
+        )
+    except Exception as error:  # a malformed file can raise any error
+      reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+      raise UserError(
+        f"no tokenizer could be loaded from {self.source} ({reason})"
+      ) from None
+    if tokenizer is None:
+      raise UserError(f"{self.source} holds no tokenizer")
+    return tokenizer
 
   @functools.cached_property
   def tensors(self) -> dict[str, StoredTensor]:
     """The tensors by name, which are read on use."""
     if self.is_gguf:
-      return gguf.contents(self.path)
+      return gguf.contents(self.gguf_file)
     if paths := _weights(self.path):
       return storage.contents(paths)
     if files := sorted(self.path.glob(f"*{gguf.SUFFIX}")):
@@ -119,7 +141,8 @@ class Checkpoint:
     paths = [self.path]
     if not self.is_gguf:
       paths = [self.config_path, *_weights(self.path)]
-      paths += self.tokenizer_files if tokenizer else []
+      if tokenizer:
+        paths += [y for x in _TOKENIZER for y in sorted(self.path.glob(x))]
     return {f"{name}/{path.name}": digests.of_file(path) for path in paths}
 
 

@@ -123,7 +123,7 @@ def read(
   _check(checkpoint, weights, config)
   keeps = form == STORED and config.dtype == "float32" and module.mesh is None
   keeps &= checkpoint.is_gguf and native.used()
-  if keeps and (kinds := gguf.without_form(checkpoint.path)):
+  if keeps and (kinds := gguf.without_form(checkpoint.gguf_file)):
     kinds = ", ".join(kinds)
     source = checkpoint.source
     print(f"{source}: {kinds} weights are dequantised", file=sys.stderr)

@@ -1,13 +1,11 @@
-"""Loads a checkpoint's tokenizer and end tokens; compares two tokenizers."""
+"""Finds a checkpoint's end tokens; compares two tokenizers."""
 
 import logging
-import os
 import re
 
 from tv_jax.io import reading
 from tv_jax.io.errors import UserError
 from tv_jax.io.reading import brief, name_of
-from tv_jax.models import gguf
 from tv_jax.models.checkpoint import Checkpoint
 
 # A checkpoint without any of these files has no tokenizer.
@@ -15,34 +13,6 @@ _FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 
 # Names of unused tokens. One of two models may have put such a token to use.
 _SPARE = re.compile("reserved|unused|extra|placeholder|dummy", re.IGNORECASE)
-
-
-def import_transformers():
-  """Imports transformers, without its advice to install PyTorch."""
-  os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
-  import transformers
-
-  return transformers
-
-
-def load_tokenizer(checkpoint: Checkpoint):
-  """Loads a checkpoint's tokenizer; never runs code that comes with it."""
-  transformers = import_transformers()
-  try:
-    if checkpoint.is_gguf:
-      tokenizer = gguf.read_tokenizer(checkpoint.path)
-    else:
-      tokenizer = transformers.AutoTokenizer.from_pretrained(
-        checkpoint.path, trust_remote_code=False
-      )
-  except Exception as error:  # a malformed file can raise any error
-    reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-    raise UserError(
-      f"no tokenizer could be loaded from {checkpoint.source} ({reason})"
-    ) from None
-  if tokenizer is None:
-    raise UserError(f"{checkpoint.source} holds no tokenizer")
-  return tokenizer
 
 
 def end_tokens(checkpoint: Checkpoint) -> tuple[int, ...]:
@@ -100,7 +70,7 @@ def _texts(checkpoint: Checkpoint) -> tuple[dict[int, str], set[int]] | None:
   ):
     return None
   try:
-    tokenizer = load_tokenizer(checkpoint)
+    tokenizer = checkpoint.tokenizer
   except ValueError as error:
     logging.getLogger(__name__).warning(
       "draft and target may not mean the same by their tokens: %s", error

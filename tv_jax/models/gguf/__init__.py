@@ -5,13 +5,22 @@ from the file's metadata.
 """
 
 from tv_jax.models.gguf.config import read_config
-from tv_jax.models.gguf.reader import SUFFIX, contents, is_file, without_form
+from tv_jax.models.gguf.reader import (
+  SUFFIX,
+  File,
+  contents,
+  is_file,
+  read,
+  without_form,
+)
 from tv_jax.models.gguf.tokens import read_tokenizer
 
 __all__ = [
   "SUFFIX",
+  "File",
   "contents",
   "is_file",
+  "read",
   "read_config",
   "read_tokenizer",
   "without_form",

@@ -8,7 +8,7 @@ import numpy as np
 from tv_jax.io.reading import brief, listed
 from tv_jax.models import rope
 from tv_jax.models.families import FAMILIES
-from tv_jax.models.gguf.reader import FACTORS, File, dequantised, read
+from tv_jax.models.gguf.reader import FACTORS, File, dequantised
 
 # Names of an architecture's metadata in config.json.
 _NAMES = {
@@ -44,13 +44,12 @@ _OTHERS = {
 }
 
 
-def read_config(path) -> dict:
-  """Returns the contents of an equivalent config.json.
+def read_config(file: File) -> dict:
+  """Returns the contents of a config.json that is equivalent to a file.
 
   Raises:
     ValueError: If metadata is unknown or unsupported; one line lists it.
   """
-  file = read(path)
   metadata = file.metadata
   kind = metadata.get("general.architecture")
   if kind not in FAMILIES:

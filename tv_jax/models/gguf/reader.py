@@ -72,20 +72,12 @@ class File:
     return UserError(f"{self.path}: {fault}")
 
 
-def read(path) -> File:
+def read(path: pathlib.Path) -> File:
   """Reads a file's metadata and the positions of its tensors.
 
   Raises:
     ValueError: If the file is damaged or not GGUF.
   """
-  path = pathlib.Path(path)
-  return _read(path, path.stat().st_mtime_ns)
-
-
-@functools.lru_cache(maxsize=4)
-def _read(path: pathlib.Path, changed: int) -> File:
-  """Reads a file once, unless it has changed."""
-  del changed
   import gguf
 
   class Reader(gguf.GGUFReader):
@@ -142,12 +134,11 @@ def _read(path: pathlib.Path, changed: int) -> File:
   return File(path, metadata, {x.name: x for x in whole.tensors})
 
 
-def contents(path) -> dict[str, StoredTensor]:
+def contents(file: File) -> dict[str, StoredTensor]:
   """Returns a file's tensors by Hugging Face's names, without reading them."""
-  file = read(path)
   return {
     _name(name): StoredTensor(
-      path=path,
+      path=file.path,
       shape=tuple(x.shape.tolist())[::-1],
       dtype="F32",  # the package converts all types to this
       rows=functools.partial(_rows, file, x),
@@ -159,9 +150,9 @@ def contents(path) -> dict[str, StoredTensor]:
   }
 
 
-def without_form(path) -> list[str]:
+def without_form(file: File) -> list[str]:
   """Returns the names of a file's quantised types that are not in `FORMS`."""
-  kinds = {x.tensor_type.name for x in read(path).tensors.values()}
+  kinds = {x.tensor_type.name for x in file.tensors.values()}
   return sorted(kinds - FORMS.keys() - {"F64", "F32", "F16", "BF16"})
 
 

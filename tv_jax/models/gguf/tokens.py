@@ -16,7 +16,7 @@ from tokenizers import (
 from tokenizers.models import BPE
 
 from tv_jax.io.reading import brief
-from tv_jax.models.gguf.reader import File, read
+from tv_jax.models.gguf.reader import File
 
 # Types of tokens.
 _UNKNOWN, _CONTROL, _USER_DEFINED = 2, 3, 4
@@ -42,13 +42,12 @@ _CUTS = {
 _SPACE = "\u2581"
 
 
-def read_tokenizer(path):
+def read_tokenizer(file: File):
   """Returns a transformers tokenizer for a file, or None if it defines none.
 
   Raises:
     ValueError: If an entry is missing, unknown or unsupported.
   """
-  file = read(path)
   kind = file.metadata.get("tokenizer.ggml.model", "none")
   if kind == "none":
     return None
@@ -96,7 +95,7 @@ def read_tokenizer(path):
     chat_template=file.metadata.get("tokenizer.chat_template"),
     **named,
   )
-  wrapped.name_or_path = str(path)
+  wrapped.name_or_path = str(file.path)
   return wrapped
 
 
