@@ -12,7 +12,7 @@ import tv_jax
 from tests import checkpoints
 from tv_jax import models
 from tv_jax.models import decoder, mask, sharding
-from tv_jax.models.model import shapes
+from tv_jax.models.model import owned_specs
 
 
 @pytest.mark.long
@@ -84,7 +84,7 @@ def test_70b_over_8_devices():
   config = checkpoints.tiny(**LLAMA_70B)
   mesh = jax.sharding.AbstractMesh((8,), (sharding.AXIS,))
   total = here = 0
-  for path, box in shapes(decoder.Decoder(config)).items():
+  for path, box in owned_specs(decoder.Decoder(config)).items():
     shape = box.value.shape
     share = sharding.placement(box.names, mesh).shard_shape(shape)
     if len(shape) > 1:

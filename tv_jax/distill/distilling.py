@@ -145,9 +145,7 @@ def distill(
     settings.depth,
     settings.rank,
   )
-  score = functools.partial(
-    _score, pair, settings, draft, held, writing.temperature
-  )
+  score = functools.partial(_score, pair, draft, held, writing.temperature)
   shape = Shape.of(kept_text, settings.depth)
   roots = settings.roots or (ROOTS if settings.kind == "dspark" else 0)
   steps = settings.steps
@@ -201,7 +199,6 @@ def _unembedding(target: Model, draft: Trainee) -> jax.Array:
 
 def _score(
   pair: Pair,
-  settings: Training,
   draft: Trainee,
   held: list[Conversation],
   temperature: float,

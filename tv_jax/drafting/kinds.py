@@ -225,7 +225,6 @@ def load(
   target: Model,
   dtype=None,
   mesh: Mesh | None = None,
-  revision: str | None = None,
   *,
   weights: str = loading.STORED,
 ) -> Model:
@@ -237,10 +236,9 @@ def load(
       embedding has its dtype and devices.
     dtype: The dtype of other drafts; by default as stored.
     mesh: The devices to split other drafts over.
-    revision: The repository's commit, tag or branch.
     weights: As for `models.load`.
   """
-  checkpoint = Checkpoint.open(place, revision)
+  checkpoint = Checkpoint.open(place)
   kind = KINDS[recognise(checkpoint)]
   module = kind.from_checkpoint(checkpoint, target, dtype, mesh)
   return loading.read(checkpoint, module, target, weights)

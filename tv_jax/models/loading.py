@@ -30,7 +30,6 @@ from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Config
 from tv_jax.models.layout import Path, StoredTensor, Weight
 from tv_jax.models.model import Model, owned_specs
-from tv_jax.models.quantised import Part
 
 # Dtypes that can be loaded, by safetensors' names. Weights of other dtypes are
 # quantised: they mean nothing without scales that are stored elsewhere.
@@ -117,7 +116,7 @@ def read(
   """
   if form not in (STORED, DEQUANTISED):
     raise UserError(f"weights={form!r} is not one of {STORED}, {DEQUANTISED}")
-  config = module.config
+  config, tensors = module.config, checkpoint.tensors
   sharding.check(config, module.mesh)
   weights = stored_weights(module)
   _check(checkpoint, weights, config)
@@ -127,18 +126,17 @@ def read(
     kinds = ", ".join(kinds)
     source = checkpoint.source
     print(f"{source}: {kinds} weights are dequantised", file=sys.stderr)
-  parts = {
-    path: parameters.parts(weight, checkpoint.tensors) if keeps else ()
-    for path, weight in weights.items()
-  }
-  _check_memory(checkpoint.source, weights, parts, config.dtype, target)
-  params = parameters.read(checkpoint.tensors, weights, parts, module)
+  if not keeps:
+    tensors = {name: x._replace(form=None) for name, x in tensors.items()}
+  needed = parameters.size(tensors, weights, config.dtype)
+  _check_memory(f"{checkpoint.source} in {config.dtype}", needed, target)
+  params = parameters.read(tensors, weights, module)
   if module.of_target:
     assert target is not None
-    known = borrowed.known_tokens(checkpoint.tensors, config)
+    known = borrowed.known_tokens(tensors, config)
     params |= borrowed.params(target, known, params)
-  elif config.tie_word_embeddings and layout.UNEMBEDDING in checkpoint.tensors:
-    copy = checkpoint.tensors[layout.UNEMBEDDING]
+  elif config.tie_word_embeddings and layout.UNEMBEDDING in tensors:
+    copy = tensors[layout.UNEMBEDDING]
     if not _is_copy(copy, params["embedding"]):
       raise UserError(
         f"{checkpoint.source}: {layout.UNEMBEDDING} is not its embedding, which"
@@ -200,29 +198,19 @@ def _check(
     )
 
 
-def _check_memory(
-  source: str,
-  weights: Mapping[Path, Weight],
-  parts: Mapping[Path, tuple[Part, ...]],
-  dtype: str,
-  target: Model | None,
-) -> None:
+def _check_memory(what: str, needed: int, target: Model | None) -> None:
   """Refuses weights that do not fit in memory together with the target's.
 
   The system kills a process that takes too much memory, without a message.
   """
   if jax.default_backend() != "cpu":
     return
-  needed = sum(
-    parameters.size(weight, parts[path], dtype)
-    for path, weight in weights.items()
-  )
   if target is not None:
     needed += sum(x.nbytes for x in jax.tree.leaves(target.params))
   memory = machine.memory()
   if needed > memory:
     raise UserError(
-      f"{source} in {dtype}{' and its target' if target else ''}"
+      f"{what}{' and its target' if target else ''}"
       f" take {needed / 1e9:.1f} GB, and there are {memory / 1e9:.1f}:"
       ' choose dtype="bfloat16" or a smaller model'
     )

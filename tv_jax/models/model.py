@@ -93,17 +93,15 @@ def init(key: jax.Array, module: Any) -> dict:
 
 
 @functools.lru_cache(maxsize=64)
-def shapes(module: Any) -> dict[Path, Any]:
-  """Returns each parameter's shape and axis names, by its path."""
+def owned_specs(module: Any) -> dict[Path, Any]:
+  """Returns the shape and axis names of each parameter, by its path.
+
+  Parameters that a draft takes from its target are left out.
+  """
   whole = module.clone(mesh=None)
 
   def make():
     return whole.init(jax.random.key(0), *whole.example())["params"]
 
-  return dict(flatten_dict(jax.eval_shape(make)))
-
-
-def owned_specs(module: Any) -> dict[Path, Any]:
-  """Returns `shapes` without the parameters that are the target's."""
-  boxes = shapes(module).items()
-  return {path: box for path, box in boxes if path[0] not in module.of_target}
+  boxes = flatten_dict(jax.eval_shape(make))
+  return {x: y for x, y in boxes.items() if x[0] not in module.of_target}

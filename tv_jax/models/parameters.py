@@ -24,7 +24,6 @@ _PACKED = 1 << 20  # quantised weights: smaller pieces wait for Python's lock
 def read(
   tensors: Mapping[str, StoredTensor],
   weights: Mapping[Path, Weight],
-  parts: Mapping[Path, tuple[Part, ...]],
   module: Any,
 ) -> dict:
   """Reads parameters to their devices, the largest first.
@@ -37,8 +36,8 @@ def read(
   with concurrent.futures.ThreadPoolExecutor(machine.cores()) as pool:
     for path in sorted(weights, key=lambda x: -math.prod(weights[x].shape)):
       weight = weights[path]
-      if parts[path]:
-        value, pieces = _packed(weight, parts[path], tensors)
+      if parts := _parts(weight, tensors):
+        value, pieces = _packed(weight, parts, tensors)
       else:
         value = _empty(weight.shape, module.config.dtype)
         pieces = [
@@ -53,7 +52,21 @@ def read(
   return unflatten_dict(params)
 
 
-def parts(
+def size(
+  tensors: Mapping[str, StoredTensor],
+  weights: Mapping[Path, Weight],
+  dtype: str,
+) -> int:
+  """Returns the bytes that the parameters will take."""
+  return sum(
+    4 * _words(weight, parts)
+    if (parts := _parts(weight, tensors))
+    else math.prod(weight.shape) * np.dtype(dtype).itemsize
+    for weight in weights.values()
+  )
+
+
+def _parts(
   weight: Weight, tensors: Mapping[str, StoredTensor]
 ) -> tuple[Part, ...]:
   """Returns a matrix's parts; empty if a tensor does not stay quantised."""
@@ -63,13 +76,6 @@ def parts(
       return ()
     found.append(Part(form, shape[0]))
   return tuple(found)
-
-
-def size(weight: Weight, parts: tuple[Part, ...], dtype: str) -> int:
-  """Returns the bytes of a parameter, quantised if it has parts."""
-  if parts:
-    return 4 * _words(weight, parts)
-  return math.prod(weight.shape) * np.dtype(dtype).itemsize
 
 
 def _words(weight: Weight, parts: tuple[Part, ...]) -> int:
