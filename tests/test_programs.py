@@ -9,7 +9,7 @@ import pytest
 from examples.faults import closed_coin, row_after_rejection, softmax_residual
 from tests import commands, quick
 from tv_jax import certify
-from tv_jax.certify import programs
+from tv_jax.certify import programs, trials
 from tv_jax.certify.programs import Settings
 
 
@@ -165,6 +165,28 @@ def test_a_chain_verifier_is_given_chains():
   found = programs.certify(wrong, chains)
   assert found.verdict == "NOT LOSSLESS"
   assert "case:\n  tree [-1, 0" in repr(found)
+
+
+def recovers_at_once(tree, tokens, q, p, rng):
+  """Draws the token after each node, as serving engines do, and keeps one."""
+  laws = [x if x.any() else p[0] for x in np.maximum(p[:-1] - q[:-1], 0)]
+  drawn = [by_choice(rng, law) for law in [*laws, p[-1]]]
+  for i, x in enumerate(tokens[1:]):
+    if rng.random() * q[i][x] >= p[i][x]:
+      return range(1, i + 1), drawn[i]
+  return range(1, len(tokens)), drawn[-1]
+
+
+def test_a_bonus_drawn_after_every_node_of_64_tokens_is_decided(monkeypatch):
+  """Two rows of 64 tokens at once would have too many paths."""
+  settings = Settings(tree=trials.CHAINS)
+  wide = [x for x in trials.plan(False, settings) if x.V == trials.WIDE]
+  monkeypatch.setattr(trials, "plan", lambda *_: wide)
+  assert programs.certify(recovers_at_once, settings).lossless
+  cut_last = functools.partial(verify, bug="bonus cut")
+  found = programs.certify(cut_last, settings)
+  assert found.verdict == "NOT LOSSLESS"
+  assert found.distance > 0.01
 
 
 def deep(tree, tokens, q, p, rng, wrong):

@@ -121,15 +121,20 @@ def plan(cycle: bool, settings: Settings) -> list[Trial]:
     for draft in ((2, 1, 2, 1, 2), (1, 2, 1, 2, 1)):
       wide += of("chain:5", 4, ["smooth"], needed=True, draft=draft)
   # All 64 tokens are possible at one depth of the target or of the draft, and
-  # few elsewhere: a program may also draw from rows that it does not use.
-  long = functools.partial(of, "chain:1", WIDE, ["smooth"], needed=True)
+  # few elsewhere: a program may also draw from rows that it does not use. With
+  # p nearly q both keep the same few tokens, so that a draft is accepted. A
+  # verifier of a chain of one token has no third row.
+  long = functools.partial(of, "chain:1", WIDE, needed=True)
   targets = (WIDE, 2), (2, WIDE, 2), (2, 2, WIDE)
   return [
     *of(usual, 3, first, needed=True),
     *wide,
-    *(x for most in targets for x in long(draft=(2, 1), target=most)),
-    *([] if cycle else long(draft=(2, 1))),
-    *long(draft=(WIDE, 1), target=(2,)),
+    *(
+      x
+      for most in targets[: 2 + cycle]
+      for x in long(["p nearly q"], draft=(2, 1), target=most)
+    ),
+    *long(["smooth"], draft=(WIDE, 1), target=(2,)),
     *of(usual, 3, rest),
   ]
 
