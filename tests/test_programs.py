@@ -2,6 +2,7 @@
 
 import functools
 import random
+import re
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from examples.faults import closed_coin, row_after_rejection, softmax_residual
 from tests import commands, quick
 from tv_jax import certify
+from tv_jax import tree as tree_lib
 from tv_jax.certify import programs, trials
 from tv_jax.certify.programs import Settings
 
@@ -164,7 +166,7 @@ def test_a_chain_verifier_is_given_chains():
   wrong = functools.partial(verify_chain, power=2)
   found = programs.certify(wrong, chains)
   assert found.verdict == "NOT LOSSLESS"
-  assert "case:\n  tree [-1, 0" in repr(found)
+  assert "case:\n  tree parents:0, tokens a b" in repr(found)
 
 
 def recovers_at_once(tree, tokens, q, p, rng):
@@ -225,6 +227,11 @@ def test_a_fault_at_one_place_of_a_usual_tree_is_found(wrong):
   certificate = programs.certify(functools.partial(deep, wrong=wrong))
   assert certificate.verdict == "NOT LOSSLESS"
   assert certificate.smallest.distance > 1e-6
+  # The printed tree has the failing place and what it needs, no more.
+  level, rank = [*map(int, re.findall(r"\d", wrong)), 1, 1][:2]
+  level = 4 if wrong == "cut" else level
+  told = re.search(r"tree (\S+), tokens", repr(certificate)).group(1)
+  assert len(tree_lib.parse(told)) == level + rank
 
 
 @pytest.mark.long

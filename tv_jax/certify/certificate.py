@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -111,7 +111,7 @@ def smallest_failure(
   """
   if not (known.world and known.outcome):
     return known
-  for part in _parts(known.tree, known.outcome.nodes):
+  for part in parts(known.tree, np.flatnonzero(known.outcome.nodes)):
     V = part.max_children + 1
     if unsupported_reason(verifier, part, proposal):
       continue
@@ -133,14 +133,14 @@ def smallest_failure(
   return known
 
 
-def _parts(tree: Tree, offered: np.ndarray) -> list[Tree]:
+def parts(tree: Tree, offered: Sequence[int] | np.ndarray) -> list[Tree]:
   """Returns parts of a failing tree, the smallest first.
 
   A part has the path to an offered node, the elder siblings of nodes on the
   path, and none, one or all of the node's children. The last part has all
   offered nodes.
   """
-  nodes = [ROOT, *np.flatnonzero(offered).tolist()]
+  nodes = [ROOT, *map(int, offered)]
   sets = {_paths(tree, nodes)}
   for node in nodes:
     below = [c for c in tree.children[node].tolist() if c != NO_CHILD]

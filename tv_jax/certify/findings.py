@@ -35,10 +35,6 @@ class Settings(NamedTuple):
     return worlds.tokens_for(tree.max_children, self.vocabulary)
 
 
-# Largest number of nodes of a tree that is printed in full.
-_FEW = 12
-
-
 class Failure(NamedTuple):
   """A failure of a rule.
 
@@ -83,10 +79,7 @@ class Failure(NamedTuple):
 
   def __repr__(self) -> str:
     """Shows the tree, the world, all faults, the worst prefix and a draft."""
-    tree, world, outcome = self.tree, self.world, self.outcome
-    where = repr(tree)
-    if len(tree) <= _FEW:
-      where = f"tree parents:{','.join(map(str, tree.parents[1:]))}"
+    world, outcome, where = self.world, self.outcome, words.tree(self.tree)
     faults = [f"  fault: {fault}" for fault in self.faults]
     if not (world and outcome):
       return "\n".join([where, *faults])

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from tv_jax import proposals
-from tv_jax.certify import trials, words, worlds
+from tv_jax.certify import certificate, trials, words, worlds
 from tv_jax.certify.contracts import (
   CONTEXT,
   FLOAT32,
@@ -61,7 +61,7 @@ class Case(NamedTuple):
     p, q = self.laws
     prefix = self.failure.prefix if self.failure else self.closed
     alphabet = " ".join(map(words.name, range(p.V)))
-    tree = f"tree {[*self.tree.parents]} (parents), " if self.tree else ""
+    tree = f"{words.tree(self.tree)}, " if self.tree else ""
     lines = [f"  {tree}tokens {alphabet}, laws of kind {p.kind!r}"]
     for path in words.paths(p.V, max(len(prefix), 2), prefix):
       after = (*CONTEXT, *path)
@@ -212,9 +212,11 @@ def _way_out(tried: Sequence[Case], cycle: bool, settings: Settings) -> str:
 
 
 def _smallest(cases: Iterable[Case]) -> Case | None:
-  """Returns the case with the fewest tokens and runs."""
+  """Returns the case with the fewest nodes, tokens and runs."""
   return min(
-    cases, key=lambda case: (case.laws[0].V, case.law.runs), default=None
+    cases,
+    key=lambda x: (len(x.tree or ()), x.laws[0].V, x.law.runs),
+    default=None,
   )
 
 
@@ -240,15 +242,28 @@ def _case(
 
 
 def _smaller(program, trial: Trial, settings: Settings) -> Iterator[Case]:
-  """Yields failing cases with two tokens and simple fractions."""
-  grid = Trial(trial.tree, 2, "grid", trial.least)
-  for number in range(8 if trial.least <= 2 else 0):
-    try:
-      case = _case(program, grid, number, settings)
-    except ExploreError:  # the program may need more tokens
+  """Yields failing cases of few tokens and simple fractions.
+
+  The parts of a tree are tried, the smallest first, until one fails clearly or
+  the budget is spent.
+  """
+  trees, left = [trial.tree], settings.runs
+  if trial.tree:
+    trees[:0] = certificate.parts(trial.tree, range(1, len(trial.tree)))
+  for tree in trees:
+    widest, clear = tree.max_children if tree else trial.least, False
+    grid = Trial(tree, 2 if widest <= 2 else widest + 1, "grid", widest)
+    for number in range(8):
+      try:
+        case = _case(program, grid, number, settings)
+      except ExploreError:  # it may need more tokens, or another tree
+        break
+      left -= case.law.runs
+      clear |= case.failure is not None and case.distance > FLOAT32
+      if case.failure or case.closed:
+        yield case
+    if clear or left < 0:
       return
-    if case.failure or case.closed:
-      yield case
 
 
 def _tokens(output, V: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Prints tokens and laws: token 0 is a, 1 is b, and so on."""
+"""Prints trees, tokens and laws: token 0 is a, 1 is b, and so on."""
 
 import itertools
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tv_jax.proposals import INVALID
+from tv_jax.tree import Tree
 
 
 def name(token) -> str:
@@ -18,6 +19,13 @@ def name(token) -> str:
 def word(path) -> str:
   """Writes a path of tokens as a word."""
   return repr("".join(name(int(token)) for token in path))
+
+
+def tree(tree: Tree) -> str:
+  """Writes a tree, as `tree.parse` reads it if it is small."""
+  if len(tree) > 12:
+    return repr(tree)
+  return f"tree parents:{','.join(map(str, tree.parents[1:]))}"
 
 
 def siblings(drawn) -> str:
