@@ -111,7 +111,7 @@ def test_the_usual_cases_show_faults_of_programs(program, shown):
   told = repr(found).splitlines()[0]
   assert "8 cases of 3 tokens" in told
   if shown:
-    assert shown == found.smallest.laws[0].V
+    assert found.cases[-1].laws[0].V == shown >= found.smallest.laws[0].V
     assert f" of {shown} tokens, " in told
 
 
