@@ -19,6 +19,7 @@ import pandas as pd
 from tv_jax import runs
 from tv_jax.io import config_flag, names
 from tv_jax.io.errors import UserError
+from tv_jax.models import native
 from tv_jax.runs import store
 from tv_jax.runs.records import AXES, PLAIN
 from tv_jax.runs.tables import Table
@@ -264,6 +265,16 @@ def read(folder: pathlib.Path, wanted: Sequence[str] = ()) -> Group:
       raise UserError(
         f"{units[0].folder} and {unit.folder} are not of one config:"
         f" {'; '.join(differences)}: give one of the two"
+      )
+    # Machines may differ, and other tasks have other questions.
+    ignored = {native.SWITCH, "weights"}
+    if unit.config["tasks"] != units[0].config["tasks"]:
+      ignored.add("questions")
+    changed = store.changed(units[0].sources, unit.sources, {})
+    if changed := [name for name in changed if name not in ignored]:
+      raise UserError(
+        f"{units[0].folder} and {unit.folder} were made with different"
+        f" {', '.join(changed)}: give one of the two"
       )
   done = {unit.folder.name for unit in units if unit.done}
   wanted = wanted or [unit.folder.name for unit in units]

@@ -162,8 +162,7 @@ def _questions(unit: store.StoredRun) -> dict[int | str, questions.Question]:
   """Reads the questions of a run, which may not have changed."""
   settings = runs_lib.from_config(unit.config)
   chosen = runs_lib.read_questions(settings)
-  kept = store.load(unit.folder / store.SOURCES)
-  if kept["questions"] != sources.of_questions(chosen):
+  if unit.sources["questions"] != sources.of_questions(chosen):
     raise UserError(
       f"{unit.folder}: the questions in {settings.questions} are not those that"
       " were answered: put back what was there"

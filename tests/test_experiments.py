@@ -1,6 +1,7 @@
 """The tables of experiments, made from answers written by hand."""
 
 import itertools
+import json
 import re
 
 import numpy as np
@@ -165,6 +166,40 @@ def test_runs_with_different_baselines_are_refused(tmp_path):
   unit(tmp_path / "b", made, baseline="traversal")
   with pytest.raises(ValueError, match='baseline: "token_level" there'):
     experiment.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+  ("name", "refused"),
+  [
+    ("questions", True),
+    ("draft/model.safetensors", True),
+    ("trees/chain:5", True),
+    ("TV_JAX_NATIVE", False),  # of the machine
+    ("weights", False),
+  ],
+)
+def test_runs_with_different_inputs_are_refused(tmp_path, name, refused):
+  made = [*planted(["chain:5"], lambda tree, t: 0.0)]
+  for seed, value in enumerate("xxy"):
+    folder = unit(tmp_path / f"seed-{seed}", made, seeds=(seed,))
+    kept = {"questions": "q", "trees/chain:5": "t", name: value}
+    # A shard may have a tree of its own.
+    kept[f"trees/{seed}"] = value
+    (folder / "sources.json").write_text(json.dumps(kept))
+  if refused:
+    message = f"seed-2 were made with different {name}: give one of the two"
+    with pytest.raises(ValueError, match=message):
+      experiment.read(tmp_path)
+  else:
+    experiment.read(tmp_path)
+
+
+def test_other_tasks_have_other_questions(tmp_path):
+  made = [*planted(["chain:5"], lambda tree, t: 0.0)]
+  for task in ("qa", "mt_bench"):
+    folder = unit(tmp_path / task, made, tasks=task)
+    (folder / "sources.json").write_text(json.dumps({"questions": task}))
+  experiment.read(tmp_path)
 
 
 def test_a_configs_temperatures_are_kept(tmp_path):

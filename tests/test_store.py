@@ -181,6 +181,16 @@ def test_a_grown_grids_sources_are_new(tmp_path):
       keep(tmp_path, grown | {name: "x"})
 
 
+@pytest.mark.parametrize("name", ["rules/traversal", "rules/token_level"])
+def test_a_rule_with_answers_that_gets_a_hash_is_refused(tmp_path, name):
+  """Its package was installed before, and is a file of the user's now."""
+  keep(tmp_path, BEGUN)
+  with enter(tmp_path) as store:
+    store.append(item(1))
+  with pytest.raises(ValueError, match=f"began: {name}:"):
+    keep(tmp_path, BEGUN | {name: "4"})
+
+
 def test_environments_are_listed(folder):
   newer = {"jax": "0.11.0", "device": "cpu", "date": "2026-02-01"}
   later = {**ENVIRONMENT, "date": "later"}

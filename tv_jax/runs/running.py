@@ -138,9 +138,10 @@ def run(
 
 def unchanged(folder: pathlib.Path) -> bool:
   """Returns whether a finished run's inputs are unchanged."""
-  settings = from_config(store.load(folder / store.CONFIG))
+  config = store.load(folder / store.CONFIG)
+  settings = from_config(config)
   now = sources.hashes(settings, read_questions(settings), finished=True)
-  return not store.changed(store.load(folder / store.SOURCES), now)
+  return not store.changed(store.load(folder / store.SOURCES), now, config)
 
 
 def _summary(unit: store.StoredRun, method: Method) -> str:

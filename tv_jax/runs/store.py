@@ -21,6 +21,7 @@ import dataclasses
 import json
 import os
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 from tv_jax.io import disk
@@ -35,7 +36,6 @@ ITEMS = "items.jsonl"
 TIMING = "timing.json"
 COUNT = "COUNT"
 DONE = "DONE"
-_GRID = {"trees", "rules", "proposals"}  # groups of sources
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,7 @@ class StoredRun:
     folder: The run's folder.
     config: The run's config.
     environments: All environments that wrote here.
+    sources: Hashes of all inputs.
     items: The answers, sorted by key.
     timing: None until speed is measured.
     done: Whether the run is finished.
@@ -54,6 +55,7 @@ class StoredRun:
   folder: pathlib.Path
   config: dict
   environments: list[dict] = dataclasses.field(default_factory=list)
+  sources: dict[str, str] = dataclasses.field(default_factory=dict)
   items: tuple[Answer, ...] = ()
   timing: dict | None = None
   done: bool = False
@@ -76,6 +78,7 @@ def read(folder: str | os.PathLike) -> StoredRun:
     folder=folder,
     config=config,
     environments=load(folder / ENVIRONMENTS) or [],
+    sources=load(folder / SOURCES) or {},
     items=tuple(sorted(answers.values(), key=lambda x: [*x.fields.values()])),
     timing=load(folder / TIMING),
     done=done,
@@ -124,6 +127,7 @@ class Store:
       disk.clear(folder)
       self.answers, size = _parse(folder / ITEMS)
       self.sources: dict[str, str] = load(folder / SOURCES) or {}
+      self._former: dict = load(folder / CONFIG) or {}
       # The config and environment of a grid that has grown, until `begin`.
       self._grown: tuple[dict, dict] | None = None
       if _has_grown(config, folder, self.answers):
@@ -191,7 +195,7 @@ class Store:
     """
     before = self.sources
     known = before if self.answers else {}
-    if names := changed(known, sources):
+    if known and (names := changed(known, sources, self._former)):
       raise UserError(
         f"{self.folder}: changed since this run began: {', '.join(names)}: put"
         " back what was there, or give another --workdir"
@@ -303,23 +307,40 @@ def differences(before: dict, now: dict, prefix: str = "") -> list[str]:
   return lines
 
 
-def changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
+def changed(
+  before: dict[str, str], now: dict[str, str], config: Mapping
+) -> list[str]:
   """Returns the names whose hashes differ.
 
   The part of a name before a slash is its group. A group that only one side has
-  is ignored, since a finished run's models may have been removed. The grid may
-  have new trees, rules and proposals.
+  is ignored, since a finished run's models may have been removed. A tree, rule
+  or proposal is compared if both sides have a hash of it, or if `config` names
+  it. So the grid may grow, but a rule in it that was installed, and therefore
+  had no hash, may not become a file of the user's.
+
+  Args:
+    before: The hashes of a run.
+    now: The hashes of its continuation.
+    config: The config of `before`.
   """
+  grid = {
+    "trees": config.get("trees", ()),
+    "rules": [*config.get("verifiers", ()), config.get("baseline")],
+    "proposals": config.get("proposals", ()),
+  }
+  shared = {name.partition("/")[0] for name in before}
+  shared &= {name.partition("/")[0] for name in now}
 
-  def groups(names):
-    return {name.partition("/")[0] for name in names}
+  def is_compared(name: str) -> bool:
+    group, _, value = name.partition("/")
+    if group in grid:
+      return value in grid[group] or (name in before and name in now)
+    return group in shared
 
-  both = groups(before) & groups(now)
-  grown = {name for name in now if groups([name]) <= _GRID} - {*before}
   return [
     name
-    for name in sorted({*before, *now} - grown)
-    if groups([name]) <= both and before.get(name) != now.get(name)
+    for name in sorted({*before, *now})
+    if before.get(name) != now.get(name) and is_compared(name)
   ]
 
 
