@@ -20,6 +20,7 @@ import functools
 import numpy as np
 
 import my_helper
+from my_constants import SCALE
 from tv_jax import tree
 from tv_jax.proposals import WITH_REPLACEMENT, Proposal
 from tv_jax.verifiers import VERIFIERS, Verifier
@@ -56,12 +57,14 @@ number = 5
 HELPER = (
   "def same(x):\n  return x\n\n\ndef bare(scale, draft, eta):\n  return scale\n"
 )
+CONSTANTS = "SCALE = 1.0\n"
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
   """A user's own folder, the current one; only `names` puts it on the path."""
   files = {"my_module": MODULE, "my_helper": HELPER}
+  files["my_constants"] = CONSTANTS
   for name, text in files.items():
     (tmp_path / f"{name}.py").write_text(text)
   monkeypatch.chdir(tmp_path)
@@ -181,7 +184,9 @@ def test_an_object_of_another_type_is_refused(folder):
 
 
 class TestSources:
-  @pytest.mark.parametrize("file", ["my_module.py", "my_helper.py"])
+  @pytest.mark.parametrize(
+    "file", ["my_module.py", "my_helper.py", "my_constants.py"]
+  )
   @pytest.mark.parametrize("text", ["my_module:rule", "my_module:bound"])
   def test_a_changed_source_changes_the_hash(self, folder, file, text):
     """Also where the functions are the helper's alone."""

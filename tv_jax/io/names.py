@@ -6,10 +6,11 @@ arguments. Modules in the current directory are found by every command.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import functools
 import hashlib
-import importlib
+import importlib.util
 import os
 import pathlib
 import pkgutil
@@ -148,8 +149,8 @@ def qualified_name(thing) -> str:
 def source_hash(thing, name: str = "") -> str:
   """Returns a hash of the source files of a user's object; "" for a built-in.
 
-  The files are the modules of its functions, and all modules to which these
-  refer, except installed packages. For a name `module:name` that module counts
+  The files are the modules of its functions, and all modules that these
+  import, except installed packages. For a name `module:name` that module counts
   too.
   """
   files: set[pathlib.Path] = set()
@@ -181,17 +182,33 @@ def _functions(thing) -> Iterator[types.FunctionType]:
 
 
 def _collect(name: str, files: set[pathlib.Path]) -> None:
-  """Adds a module's file, and the user's modules to which it refers."""
+  """Adds a module's file, and the user's modules that it imports."""
   module = sys.modules.get(name)
   path = pathlib.Path(getattr(module, "__file__", None) or "").resolve()
   if path in files or not path.is_file() or _installed(path):
     return
   files.add(path)
-  for value in [*vars(module).values()]:
-    of_module = isinstance(value, types.ModuleType)
-    owner = getattr(value, "__name__" if of_module else "__module__", None)
-    if isinstance(owner, str):
-      _collect(owner, files)
+  if path.suffix == ".py":
+    for imported in _imports(path, getattr(module, "__package__", None) or ""):
+      _collect(imported, files)
+
+
+def _imports(path: pathlib.Path, package: str) -> Iterator[str]:
+  """Yields what a file imports when it is loaded: modules, and other names."""
+  nodes: list[ast.AST] = [ast.parse(path.read_bytes())]
+  while nodes:
+    node = nodes.pop()
+    # The imports in a function depend on whether it was called before.
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+      nodes += ast.iter_child_nodes(node)
+    if isinstance(node, ast.Import):
+      for alias in node.names:
+        yield from (alias.name, alias.name.partition(".")[0])
+    elif isinstance(node, ast.ImportFrom):
+      relative = "." * node.level + (node.module or "")
+      source = importlib.util.resolve_name(relative, package)
+      yield source
+      yield from (f"{source}.{alias.name}" for alias in node.names)
 
 
 def _installed(path: pathlib.Path) -> bool:
