@@ -117,7 +117,7 @@ def _render(groups: Sequence[Group], *, name: str, axis: str) -> Artefact:
       by, part = ["verifier", "x"], part.assign(x=part[axis].map(number))
       panel = f"{kind}, {words}"
       lengths[panel] = by_question(part, by)
-      gains[panel] = stats.gain(_others(part, rules), by, rules[0])
+      gains[panel] = stats.gain(part, by, rules[0])
       for value, cells in zip(rows, printed, strict=True):
         if cells and rules[0] == paper.VERIFIERS[0]:
           point = "the paper", number(value)
@@ -146,7 +146,7 @@ def _render_main(groups: Sequence[Group]) -> Artefact:
       title = tree if fixed == AS_PRINTED else f"{tree}, {in_words(fixed)}"
       by_task = this_run(with_all(cycles), "task", rules)
       pooled = this_run(cycles.assign(task="By token"), "task", rules, by_token)
-      gain = stats.gain(_others(cycles, rules), ["verifier"], base)
+      gain = stats.gain(cycles, ["verifier"], base)
       table = pd.concat(
         [by_task, pooled, _speeds(group, str(tree), fixed, gain)]
       ).fillna(NOTHING)
@@ -176,11 +176,6 @@ def _render_main(groups: Sequence[Group]) -> Artefact:
   return artefact
 
 
-def _others(table: pd.DataFrame, rules: Sequence[str]) -> pd.DataFrame:
-  """Returns the rows of all rules but the baseline."""
-  return table[table["verifier"] != rules[0]]
-
-
 def this_run(
   cycles: pd.DataFrame,
   row: str,
@@ -196,12 +191,11 @@ def this_run(
     mean: `by_question` or `by_token`.
   """
   by, others = [row, "verifier"], rules[1:]
-  drawn = _others(cycles, rules)
   begin = [f"{rule}, " if others[1:] else "" for rule in others]
   parts = [
-    (stats.gain(drawn, by, rules[0]), "+.1f", " %", others, "same drafts"),
+    (stats.gain(cycles, by, rules[0]), "+.1f", " %", others, "same drafts"),
     (mean(cycles, by), ".2f", "", rules, ""),
-    (stats.check(drawn, by), "+.3f", "", others, "check"),
+    (stats.check(cycles, by), "+.3f", "", others, "check"),
   ]
   columns = [
     texts(found, spec, unit)

@@ -319,18 +319,29 @@ def test_the_net_gain_is_in_tokens_a_second(share, error, mean):
 def test_the_error_of_a_quotient_is_that_of_many_draws():
   """The error of a ratio of sums, against the spread of simulated ratios."""
   rng = np.random.default_rng(0)
-  item = np.repeat(np.arange(200), 2)
-
-  def draw():
-    question = 1 + 0.3 * rng.random((200, 4)).repeat(2, 0)
-    return (question * (1 + 0.1 * rng.random((400, 4)))).T
-
-  draws = [
-    stats.quotient(item, x[:2], x[2:]) for x in (draw() for _ in range(1000))
-  ]
-  means = np.array([estimate.mean for estimate in draws])
-  error = np.mean([estimate.error for estimate in draws])
-  assert error == pytest.approx(means.std(ddof=1), rel=0.05)
+  question = 1 + 0.3 * rng.random((1000, 200, 4)).repeat(2, 1)
+  values = question * (1 + 0.1 * rng.random((1000, 400, 4)))
+  draws = pd.DataFrame(values.reshape(-1, 4), columns=[*"abcd"])
+  draws["draw"] = np.arange(1000).repeat(400)
+  draws["question"] = np.tile(np.arange(200).repeat(2), 1000)
+  found = stats.ratio(draws, "draw", ["a", "b"], ["c", "d"])
+  error = found["error"].mean()
+  assert error == pytest.approx(found["mean"].std(ddof=1), rel=0.05)
   # The rounds of a question are not independent draws.
-  apart = stats.quotient(np.arange(400), *np.split(draw(), 2))
-  assert apart.error < 0.8 * error
+  one = draws[draws["draw"] == 0].assign(question=range(400))
+  apart = stats.ratio(one, (), ["a", "b"], ["c", "d"])
+  assert apart["error"][0] < 0.8 * error
+
+
+def test_one_column_may_be_a_text(cycles):
+  for mean in (stats.by_token, stats.by_question, stats.reached):
+    pd.testing.assert_frame_equal(mean(cycles, "tree"), mean(cycles, ["tree"]))
+
+
+def test_a_gain_is_that_of_the_other_rules_alone(cycles):
+  for statistic in (stats.gain, stats.difference):
+    by_rule = statistic(cycles[cycles["tree"] == "eagle"], "verifier")
+    pooled = statistic(cycles[cycles["verifier"] != "plain"], "tree")
+    assert [*by_rule.index] == ["traversal"]
+    own = [*by_rule.loc["traversal"]]
+    assert [*pooled.loc["eagle"]] == pytest.approx(own, rel=1e-9)

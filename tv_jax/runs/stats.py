@@ -2,14 +2,14 @@
 
 Each function takes a frame and the columns to group by. It returns a frame with
 a row for each group and the columns mean, error and n. The cycles of a question
-share a context and are not independent, so errors are clustered by question. A
-number that is not known, such as the expected length of a rule that was not
-computed, is NaN and makes its mean NaN.
+share a context and are not independent, so errors are clustered by question,
+and n is the number of questions. A number that is not known, such as the
+expected length of a rule that was not computed, is NaN and makes its mean NaN.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ import pandas as pd
 from tv_jax.engine.results import Estimate
 from tv_jax.runs.records import AXES, DRAFTED_AXES, PLAIN
 
-By = Sequence[str]
+By = Sequence[str] | str  # one or more columns
 
 
 def by_question(table: pd.DataFrame, by: By = (), of: str = "gained"):
@@ -30,17 +30,15 @@ def by_question(table: pd.DataFrame, by: By = (), of: str = "gained"):
     by: The columns to group by.
     of: The column to average.
   """
-  each = questions(table, by, of).reset_index()
-  return _frame(
-    {key: Estimate.of(group[of]) for key, group in _groups(each, by)}, by
-  )
+  return _independent(questions(table, by, of).reset_index(), by, of)
 
 
 def questions(table: pd.DataFrame, by: By = (), of: str = "gained"):
   """Returns each question's mean as a series; `by_question` averages these."""
-  keys = [*by, "question"]
-  seeds = table.groupby([*keys, "seed"], observed=True)[of].mean(skipna=False)
-  return seeds.groupby(keys, observed=True).mean(skipna=False)
+  keys = [*_columns(by), "question"]
+  values = table.astype({of: float}).groupby([*keys, "seed"], observed=True)[of]
+  seeds = values.mean(skipna=False).groupby(keys, observed=True)
+  return seeds.mean(skipna=False)
 
 
 def by_token(cycles: pd.DataFrame, by: By = (), of: str = "gained"):
@@ -51,46 +49,33 @@ def by_token(cycles: pd.DataFrame, by: By = (), of: str = "gained"):
     by: The columns to group by.
     of: The column to average.
   """
-  return _frame(
-    {key: _clustered(group, group[of]) for key, group in _groups(cycles, by)},
-    by,
-  )
+  return ratio(cycles.assign(count=1), by, [of], ["count"])
 
 
 def difference(cycles: pd.DataFrame, by: By = (), base: str = "token_level"):
-  """Returns the tokens that a rule expects beyond `base` on the same drafts.
+  """Returns the tokens that rules expect beyond `base` on the same drafts.
 
-  The rows of `base` itself count as 0, so group by verifier or leave them out.
+  The cycles of `base` itself are left out.
   """
-  more = cycles["expected"] - cycles[f"expected_{base}"]
-  return by_token(cycles.assign(more=more), by, "more")
+  others = cycles[cycles["verifier"] != base]
+  more = others["expected"] - others[f"expected_{base}"]
+  return by_token(others.assign(more=more), by, "more")
 
 
 def gain(cycles: pd.DataFrame, by: By = (), base: str = "token_level"):
   """Returns `difference` in percent of the expected length of `base`."""
-  ours, theirs = "expected", f"expected_{base}"
-  return _frame(
-    {
-      key: relative(group[ours], group[theirs], group["question"])
-      for key, group in _groups(cycles, by)
-    },
-    by,
-  )
+  others = cycles[cycles["verifier"] != base]
+  return _percent(ratio(others, by, ["expected"], [f"expected_{base}"]))
 
 
 def check(cycles: pd.DataFrame, by: By = ()):
   """Returns the mean of realised minus expected length: 0 within its error.
 
   Given the past, each cycle's difference has mean 0, so cycles are independent
-  here.
+  here, and n is their number.
   """
-  return _frame(
-    {
-      key: Estimate.of(group["gained"] - group["expected"])
-      for key, group in _groups(cycles, by)
-    },
-    by,
-  )
+  left = cycles["gained"] - cycles["expected"]
+  return _independent(cycles.assign(left=left), by, "left")
 
 
 def reached(cycles: pd.DataFrame, by: By = (), conditional: bool = False):
@@ -105,28 +90,48 @@ def reached(cycles: pd.DataFrame, by: By = (), conditional: bool = False):
     A frame by group and `position`, which is d: from 1 to the most that any
     cycle of the group accepted, or 1.
   """
-  rows = {}
-  for key, group in _groups(cycles, by):
-    for d in range(1, max(2, group["gained"].max())):
-      among = group[group["gained"] >= d] if conditional else group
-      rows[*key, d] = _clustered(among, among["gained"] > d)
-  return _frame(rows, [*by, "position"])
+  parts = {}
+  for d in range(1, max(2, cycles["gained"].max())):
+    among = cycles[cycles["gained"] >= d] if conditional else cycles
+    parts[d] = by_token(among.assign(more=among["gained"] > d), by, "more")
+  result = pd.concat(parts, axis=1, names=["position", None]).stack("position")
+  position = result.index.get_level_values("position")
+  result = result[(result["mean"] > 0) | (position == 1)]
+  return result if len(by) else result.droplevel(0)
 
 
-def ratio(table: pd.DataFrame, by: By, over: By, under: By):
-  """Returns `quotient` of columns.
+def ratio(
+  table: pd.DataFrame, by: By, over: Sequence[str], under: Sequence[str]
+):
+  """Returns the ratio of two products of sums.
+
+  Its error is the delta method's: all sums vary together, by question.
 
   Args:
-    table: A frame of times.
+    table: A frame with the column question.
     by: The columns to group by.
     over: Columns; the numerator is the product of their sums.
     under: As many columns; the denominator is the product of their sums.
   """
-  rows = {}
-  for key, group in _groups(table, by):
-    columns = (group[[*names]].to_numpy().T for names in (over, under))
-    rows[key] = quotient(group["question"], *columns)
-  return _frame(rows, by)
+  keys = _keys(table, by)
+  levels = [*range(len(keys))]
+  columns = table[[*over, *under]].astype(float)
+  each = columns.groupby([*keys, table["question"]], observed=True)
+  each = each.sum(skipna=False)
+  sums = each.groupby(level=levels, observed=True)
+  sums = sums.transform("sum", skipna=False)
+  below = sums[under].prod(axis=1, skipna=False)
+  mean = sums[over].prod(axis=1, skipna=False) / below
+  # The derivative by each sum, times the question's share of this sum.
+  change = -mean * sum(each[name] / sums[name] for name in under)
+  for name in over:
+    others = sums[over].drop(columns=name).prod(axis=1, skipna=False)
+    change += each[name] * others / below
+  found = pd.DataFrame({"mean": mean, "squares": change**2})
+  found = found.groupby(level=levels, observed=True)
+  n = found.size()
+  error = (n / (n - 1) * found["squares"].sum(skipna=False)) ** 0.5
+  return _frame(found["mean"].first(skipna=False), error.where(n > 1), n, by)
 
 
 def with_base(times: pd.DataFrame, rule: str) -> pd.DataFrame:
@@ -190,10 +195,7 @@ def minus_plain(each: pd.Series) -> pd.DataFrame:
   drafted = table[table["verifier"] != PLAIN]
   both = drafted.merge(plain, on=["question", *on], suffixes=("", "_plain"))
   both["less"] = both["value"] - both["value_plain"]
-  return _frame(
-    {key: Estimate.of(group["less"]) for key, group in _groups(both, methods)},
-    methods,
-  )
+  return _independent(both, methods, "less")
 
 
 def relative(lengths, base, item) -> Estimate:
@@ -204,49 +206,35 @@ def relative(lengths, base, item) -> Estimate:
     base: An array of lengths to compare with.
     item: The item of each value, by which the error is clustered.
   """
-  found = quotient(item, [lengths], [base])
-  mean, error = 100 * (found.mean - 1), 100 * found.error
-  return Estimate(mean=mean, error=error, n=found.n)
+  columns = {"lengths": lengths, "base": base, "question": item}
+  found = ratio(pd.DataFrame(columns), (), ["lengths"], ["base"])
+  return Estimate(**_percent(found).loc[0])
 
 
-def quotient(item, over, under) -> Estimate:
-  """Returns the ratio of two products of sums, `over` divided by `under`.
-
-  Args:
-    item: The item of each value, by which the error is clustered.
-    over: Arrays; the numerator is the product of their sums.
-    under: As many arrays; the denominator is the product of their sums.
-
-  Returns:
-    The quotient. Its error is the delta method's: all sums vary together, by
-    item.
-  """
-  over, under = (np.array([*arrays], np.float64) for arrays in (over, under))
-  sums, below = over.sum(1), under.sum(1)
-  # The derivative of the quotient with respect to each sum.
-  each = [np.delete(sums, k).prod() / below.prod() for k in range(len(sums))]
-  value = float(sums.prod() / below.prod())
-  influence = each @ over - (value / below) @ under
-  error = Estimate.clustered(influence * influence.size, pd.factorize(item)[0])
-  return Estimate(mean=value, error=error.error, n=error.n)
+def _percent(ratios: pd.DataFrame) -> pd.DataFrame:
+  """Returns how much larger than 1 ratios are, in percent."""
+  mean, error = 100 * (ratios["mean"] - 1), 100 * ratios["error"]
+  return ratios.assign(mean=mean, error=error)
 
 
-def _clustered(table: pd.DataFrame, values) -> Estimate:
-  """Estimates a mean over rows, clustered by question."""
-  return Estimate.clustered(values, pd.factorize(table["question"])[0])
+def _independent(table: pd.DataFrame, by: By, of: str) -> pd.DataFrame:
+  """Returns the mean of a column whose rows are independent."""
+  groups = table[of].groupby(_keys(table, by), observed=True)
+  error = groups.sem(skipna=False)
+  return _frame(groups.mean(skipna=False), error, groups.size(), by)
 
 
-def _groups(
-  table: pd.DataFrame, by: By
-) -> Iterable[tuple[tuple, pd.DataFrame]]:
-  return table.groupby([*by], observed=True) if by else [((), table)]
+def _columns(by: By) -> list[str]:
+  return [by] if isinstance(by, str) else [*by]
 
 
-def _frame(rows: Mapping[tuple, Estimate], by: By) -> pd.DataFrame:
-  """Returns estimates as a frame by group."""
-  values = [(x.mean, x.error, x.n) for x in rows.values()]
-  result = pd.DataFrame(values, columns=["mean", "error", "n"])
-  if by:
-    keys = pd.DataFrame([*rows], columns=[*by])
-    result.index = pd.MultiIndex.from_frame(keys) if by[1:] else keys[by[0]]
-  return result
+def _keys(table: pd.DataFrame, by: By) -> list[pd.Series]:
+  """Returns the columns to group by; without any, all rows are one group."""
+  one = pd.Series(0, table.index)
+  return [table[name] for name in _columns(by)] or [one]
+
+
+def _frame(mean, error, n, by: By) -> pd.DataFrame:
+  """Returns estimates by group; without `by` there is one, also of no row."""
+  result = pd.DataFrame({"mean": mean, "error": error, "n": n})
+  return result if len(by) else result.reindex([0])

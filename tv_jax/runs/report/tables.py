@@ -75,7 +75,6 @@ def measures(
     error and n; `items`, `cycles`, `faults` and `failed` are counts.
   """
   cycles, answers = with_all(cycles), with_all(answers)
-  others = cycles[cycles["verifier"] != baseline]
   scored = answers[answers["right"].notna()]
   failed = answers["error"].notna()
   counts = answers.assign(failed=failed).groupby(BY, observed=True)
@@ -85,8 +84,8 @@ def measures(
     "drafted": stats.by_token(cycles, BY, "drafted"),
     "expected": stats.by_token(cycles, BY, "expected"),
     "exact_match": stats.by_question(scored, BY, "right"),
-    "gain": stats.difference(others, BY, baseline),
-    "gain_percent": stats.gain(others, BY, baseline),
+    "gain": stats.difference(cycles, BY, baseline),
+    "gain_percent": stats.gain(cycles, BY, baseline),
     "check": stats.check(cycles, BY),
   }
   sums = counts[["cycles", "faults", "failed"]].sum()
