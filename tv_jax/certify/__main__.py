@@ -1,4 +1,11 @@
-"""Certifies verification rules: `python -m tv_jax.certify --help`."""
+"""Certifies rules, proposals, and any sampler in Python.
+
+    python -m tv_jax.certify --verifiers=my_rule:RULE --trees=kary:2x2
+    python -m tv_jax.certify --proposals=my_proposal:MINE
+    python -m tv_jax.certify --program=my_sampler:verify --trees=chain:2
+
+Exits with 1 if something is not lossless or not decided.
+"""
 
 import itertools
 import time

@@ -1,4 +1,10 @@
-"""Evaluates rules on recorded cycles: `python -m tv_jax.replay --help`."""
+"""Evaluates rules on cycles that `tv_jax.record` wrote.
+
+    python -m tv_jax.replay run.npz --verifiers=traversal,my_rule:RULE
+
+Prints each rule's expected length, and the paired difference from the rule that
+ran.
+"""
 
 from absl import flags
 

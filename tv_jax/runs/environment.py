@@ -2,6 +2,7 @@
 
 import datetime
 import functools
+import importlib
 import importlib.metadata
 import pathlib
 import platform
@@ -20,7 +21,7 @@ def describe() -> dict:
   """Returns the versions, devices and date of this process."""
   devices = jax.devices()
   return {
-    "tv_jax": importlib.metadata.version("tv_jax"),
+    "tv_jax": importlib.import_module("tv_jax").__version__,
     "revision": _revision(),
     **{name: importlib.metadata.version(name) for name in _PACKAGES},
     "python": platform.python_version(),

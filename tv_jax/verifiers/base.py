@@ -174,6 +174,12 @@ def _check_arguments(function: Callable, *wanted: str) -> None:
     signature.bind(*wanted)
   except TypeError:
     name = getattr(function, "__name__", repr(function))
+    if "eta" in wanted and len(signature.parameters) == 1:
+      raise UserError(
+        f"the rule's function {name}{signature} takes no coins: if it returns"
+        f" Offers, give Verifier(offers={name}, walk=DOWN); a decision is a"
+        " function of (draft, eta)"
+      ) from None
     raise UserError(
       f"the rule's function {name}{signature} should be {name}"
       f"({', '.join(wanted)}): its draft has .tree, .proposal, .tokens, .q and"
