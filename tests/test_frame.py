@@ -272,6 +272,12 @@ def test_a_number_that_is_not_known_makes_its_mean_unknown(tmp_path):
     assert found["mean"].isna()[one["tree"], "traversal"]
 
 
+def test_a_run_without_times_has_a_frame_of_them_without_rows(folder):
+  times = runs.timings(folder)
+  assert not len(times)
+  assert {"run", "question", "verifier", "tokens", "seconds"} <= {*times}
+
+
 def timed(verifier="traversal", **fields):
   return pd.DataFrame(
     {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,6 @@ from tv_jax.runs.records import (
   NONE,
   PLAIN,
   TASKS,
-  Answer,
 )
 from tv_jax.runs.store import StoredRun
 
@@ -59,10 +58,9 @@ def frame(folders: Runs) -> pd.DataFrame:
     UserError: There is no run in a folder.
   """
   units = _runs(folders)
-  pairs = [pair for pair in _pairs(units) if pair[1].error is None]
-  made = [answer for _, answer in pairs]
+  made = _flat(unit.items for unit in units)
   counts = [len(answer.accepted) for answer in made]
-  whole = _keys(pairs).iloc[np.arange(len(made)).repeat(counts)]
+  whole = _keys(units).loc[np.arange(len(made)).repeat(counts)]
   whole = whole.reset_index(drop=True)
   starts = np.cumsum([0, *counts])[:-1]
   whole["cycle"] = np.arange(len(whole)) - np.repeat(starts, counts)
@@ -101,12 +99,13 @@ def answers(folders: Runs) -> pd.DataFrame:
       right: Whether it equals a reference; NA without a reference.
       error: The reason why the answer is missing, or None.
   """
-  pairs = _pairs(_runs(folders))
-  made = [answer for _, answer in pairs]
-  result = _keys(pairs)
-  for name in ("text", "tokens", "faults", "error"):
-    column = pd.Series([vars(answer)[name] for answer in made], dtype=object)
-    result[name] = column.astype(int) if name == "faults" else column
+  units = _runs(folders)
+  made = _flat(unit.items for unit in units)
+  result = _keys(units)
+  for name in ("text", "tokens", "error"):
+    values = [getattr(answer, name) for answer in made]
+    result[name] = pd.Series(values, dtype=object)
+  result["faults"] = [answer.faults for answer in made]
   result["cycles"] = [len(answer.accepted) for answer in made]
   result["right"] = pd.array([x.right for x in made], dtype="boolean")
   return result
@@ -124,18 +123,19 @@ def timings(folders: Runs) -> pd.DataFrame:
     questions; `tokens`, `seconds` and `cycles` of the answer; and
     `compile_seconds` of its method.
   """
+  units = _runs(folders)
+  columns = [name for name in KEY if name not in ("turn", "seed")]
+  columns += ["asked", "tokens", "seconds", "cycles", "compile_seconds"]
   found = [
     pd.DataFrame({"run": str(unit.folder)} | timed).assign(
       asked=range(len(timed["seconds"]))
     )
-    for unit in _runs(folders)
+    for unit in units
     for timed in (unit.timing or {"methods": []})["methods"]
   ]
-  if not found:
-    return pd.DataFrame()
-  result = pd.concat(found, ignore_index=True)
-  result = result.rename(columns={"questions": "question", "tasks": "task"})
-  return _ordered(result, [unit.config for unit in _runs(folders)])
+  whole = pd.concat(found or [pd.DataFrame(columns=columns)], ignore_index=True)
+  whole = whole.rename(columns={"questions": "question", "tasks": "task"})
+  return _ordered(whole[columns], units)
 
 
 def with_all(table: pd.DataFrame) -> pd.DataFrame:
@@ -158,42 +158,32 @@ def _runs(folders: Runs) -> list[StoredRun]:
   return [*found]
 
 
-def _pairs(units: Sequence[StoredRun]) -> list[tuple[StoredRun, Answer]]:
-  return [(unit, answer) for unit in units for answer in unit.items]
+def _keys(units: Sequence[StoredRun]) -> pd.DataFrame:
+  """Returns the columns of `KEY`, with a row for each answer."""
+  columns = {"run": [str(unit.folder) for unit in units for _ in unit.items]}
+  made = _flat(unit.items for unit in units)
+  for name in ("task", "question", "turn"):
+    columns[name] = [getattr(answer, name) for answer in made]
+  for name in AXES:
+    columns[name] = [getattr(answer.method, name) for answer in made]
+  return _ordered(pd.DataFrame(columns), units)
 
 
-def _keys(pairs: Sequence[tuple[StoredRun, Answer]]) -> pd.DataFrame:
-  """Returns the columns of `KEY`."""
-  columns: dict[str, list] = {
-    "run": [str(unit.folder) for unit, _ in pairs],
-    **{
-      name: [getattr(answer, name) for _, answer in pairs]
-      for name in ("task", "question", "turn")
-    },
-    **{
-      name: [getattr(answer.method, name) for _, answer in pairs]
-      for name in AXES
-    },
-  }
-  units = {id(unit): unit.config for unit, _ in pairs}
-  return _ordered(pd.DataFrame(columns), [*units.values()])
-
-
-def _ordered(table: pd.DataFrame, configs: Sequence[Mapping]) -> pd.DataFrame:
+def _ordered(table: pd.DataFrame, units: Sequence[StoredRun]) -> pd.DataFrame:
   """Makes categories of names and questions, in the order of the configs."""
   first: dict[str, list] = {
     "task": [*TASKS],
     **{
-      name: [PLAIN, NONE, *_flat(config[f"{name}s"] for config in configs)]
+      name: [PLAIN, NONE, *_flat(unit.config[f"{name}s"] for unit in units)]
       for name in DRAFTED_AXES
     },
   }
   for name in ("run", "task", "question", *DRAFTED_AXES):
-    there = dict.fromkeys(table[name])
+    there = table[name].unique().tolist()
     rest = sorted(there) if name == "task" else there
     order = dict.fromkeys([*first.get(name, []), *rest])
     # As objects: a question is a number or a text.
-    known = pd.Index([value for value in order if value in there], dtype=object)
+    known = pd.Index(order, dtype=object).intersection(there, sort=False)
     table[name] = pd.Categorical(table[name], categories=known)
   return table
 

@@ -153,8 +153,7 @@ class Answer(Key):
   @classmethod
   def of(cls, line: Mapping) -> Answer:
     """Reads a line."""
-    fields = {field.name for field in dataclasses.fields(cls)}
-    kept = {name: value for name, value in line.items() if name in fields}
+    kept = {name: line[name] for name in _FIELDS & line.keys()}
     return cls(**kept | vars(Key.of(line)))
 
   @property
@@ -174,3 +173,6 @@ class Answer(Key):
     }
     del kept["method"]
     return self.fields | kept
+
+
+_FIELDS = {field.name for field in dataclasses.fields(Answer)}
