@@ -12,13 +12,13 @@ of the same config. After a stop the same command continues.
 
 import functools
 import pathlib
+import sys
 
 import jax
 from absl import flags
 
 from experiments import experiment as experiment_lib
 from experiments import names, running
-from experiments.experiment import Experiment
 from experiments.names import NAMES
 from tv_jax import runs
 from tv_jax.io import cli, config_flag
@@ -58,24 +58,18 @@ def main(arguments: list[str]) -> None:
       groups = experiment_lib.read_all(place)
       running.write(experiment, groups, place)
     return
-  plans = [plan(experiment) for experiment in experiments]  # names are checked
+  plans = [
+    experiment_lib.planned(experiment, sys.argv, _SMOKE.value)
+    for experiment in experiments
+  ]
   # On a CPU a smoke run spends nearly all its time compiling.
   if _SMOKE.value and jax.default_backend() == "cpu":
     jax.config.update("jax_disable_most_optimizations", True)
   runs.keep_programs(None)
   for experiment, planned in zip(experiments, plans, strict=True):
     place = workdir / experiment.name
-    running.write(experiment, running.run(experiment, planned, place), place)
+    running.write(experiment, running.run(planned, place), place)
     jax.clear_caches()  # thousands of live programs crash a process
-
-
-def plan(experiment: Experiment) -> running.Plan:
-  """Returns the runs of an experiment, with the command line's fields."""
-  configs = experiment_lib.configs(experiment, _SMOKE.value)
-  return {
-    run.name: runs.from_config(run.config)
-    for run in experiment_lib.planned(experiment, configs, _SMOKE.value)
-  }
 
 
 if __name__ == "__main__":

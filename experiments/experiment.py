@@ -10,8 +10,8 @@ import dataclasses
 import functools
 import pathlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple
 
 import ml_collections
 import pandas as pd
@@ -37,15 +37,13 @@ class Planned(NamedTuple):
 
   Attributes:
     name: The config's name and the shard's, which is also its folder.
-    source: The config, as --config takes it.
-    fields: The fields that the experiment sets, by dotted name.
-    config: The config with these fields.
+    flags: The config and its fields, as `tv_jax.main` takes them.
+    settings: What the flags say.
   """
 
   name: str
-  source: str
-  fields: dict
-  config: ml_collections.ConfigDict
+  flags: tuple[str, ...]
+  settings: runs.Run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,27 +171,9 @@ _ROWS = 8  # more would be padding
 SEEDS = (0, 1, 2)  # the paper's three runs
 
 
-def configs(experiment: Experiment, smoke: bool) -> dict:
-  """Returns the configs of the command line, or else the experiment's own.
-
-  They are by name, as --config takes it. A smoke run has one by default.
-  """
-  defaults = experiment.configs[: 1 if smoke else None]
-  found = config_flag.several(sys.argv, defaults)
-  runs_of = planned(experiment, found, smoke)
-  swept = set.intersection(*({*run.fields} for run in runs_of)) - {"seeds"}
-  fields = (field for field, _ in config_flag.given_fields(sys.argv))
-  if wrong := swept.intersection(fields):
-    raise UserError(
-      f"config.{min(wrong)} is set by the experiment itself: leave it out, or"
-      " run the config with tv_jax.main"
-    )
-  return found
-
-
 def planned(
   experiment: Experiment,
-  configs: Mapping[str, Any],
+  argv: Sequence[str],
   smoke: bool = False,
   devices: int | None = None,
 ) -> list[Planned]:
@@ -201,33 +181,64 @@ def planned(
 
   Args:
     experiment: The experiment.
-    configs: ConfigDicts by name, as --config takes it.
-    smoke: Whether to make minimal runs that show that everything works: of the
-      first and the last of three trees and more.
+    argv: The command line. Its configs are run, or else the experiment's own,
+      with the fields that it sets.
+    smoke: Whether to make minimal runs that show that everything works: of one
+      config, if none is given, and of the first and the last of three trees.
     devices: The number of devices that share a target; None: as configs say.
   """
   result: dict[str, Planned] = {}
-  for source, config in configs.items():
-    little = {}
-    if smoke:
-      little, trees = dict(SMOKE), names.split(config.trees)
-      if trees[2:]:
-        little["trees"] = f"{trees[0]} {trees[-1]}"
-      if config.batch_size > _ROWS:
-        little["batch_size"] = _ROWS
+  given = dict(config_flag.given_fields(argv))
+  defaults = experiment.configs[: 1 if smoke else None]
+  for source, config in config_flag.several(argv, defaults).items():
+    always = dict(SMOKE if smoke else {})
+    trees = names.split(config.trees)
+    if smoke and trees[2:]:
+      always["trees"] = f"{trees[0]} {trees[-1]}"
+    if smoke and config.batch_size > _ROWS:
+      always["batch_size"] = _ROWS
     if devices and devices != config.models.devices:
-      little["models.devices"] = devices
-    for shard in experiment.sweep(config, smoke):
+      always["models.devices"] = devices
+    shards = [*experiment.sweep(config, smoke)]
+    swept = set.intersection(*({*shard.fields} for shard in shards))
+    _check_fields(experiment, source, config, swept, given)
+    for shard in shards:
+      fields = {**always, **experiment.base, **shard.fields}
+      kept = [flag for field, flag in given.items() if field not in fields]
+      # A tuple that is given twice would be joined, so give it once.
+      kept += [f"--config.{field}={value}" for field, value in fields.items()]
+      flags = f"--config={source}", *kept
       name = f"{config.experiment}/{shard.name}"
       if name in result:
         raise UserError(
           f"{name} is several runs: give each config another name"
         )
-      fields = {**little, **experiment.base, **shard.fields}
-      whole = config.copy_and_resolve_references().unlock()
-      whole.update_from_flattened_dict(fields)
-      result[name] = Planned(name, source, fields, whole.lock())
+      (whole,) = config_flag.several(["", *flags], ()).values()
+      result[name] = Planned(name, flags, runs.from_config(whole))
   return [*result.values()]
+
+
+def _check_fields(
+  experiment: Experiment,
+  source: str,
+  config: ml_collections.ConfigDict,
+  swept: Collection[str],
+  given: Collection[str],
+) -> None:
+  """Refuses a flag, and tells of a config's own grid, that would be ignored."""
+  own = {*swept, *experiment.base} - {"seeds"}
+  if wrong := own.intersection(given):
+    raise UserError(
+      f"config.{min(wrong)} is set by the experiment itself: leave it out, or"
+      " run the config with tv_jax.main"
+    )
+  usual = runs.Run(experiment="")
+  for field in sorted(own.intersection(f"{axis}s" for axis in AXES)):
+    value = config[field]
+    words = value if isinstance(value, str) else " ".join(map(str, value))
+    if words != " ".join(map(str, getattr(usual, field))):
+      line = f"{source}: {field}={words} is not run: {experiment.name} sets it"
+      print(line, file=sys.stderr)
 
 
 def by_seed(

@@ -6,23 +6,16 @@ from collections.abc import Sequence
 import pandas as pd
 
 from experiments import experiment as experiment_lib
-from experiments.experiment import Artefact, Experiment, Group
+from experiments.experiment import Artefact, Experiment, Group, Planned
 from tv_jax import runs
 from tv_jax.io import disk, progress
 from tv_jax.runs import tables as tables_lib
 
 WORKDIR = "runs/experiments"
-Plan = dict[str, runs.Run]  # by the name of its folder
 
 
-def run(experiment: Experiment, plan: Plan, place: pathlib.Path) -> list[Group]:
-  """Runs the unfinished shards of an experiment; returns all its groups.
-
-  Args:
-    experiment: The experiment.
-    plan: Its runs.
-    place: The folder of the groups' folders.
-  """
+def run(planned: Sequence[Planned], place: pathlib.Path) -> list[Group]:
+  """Runs an experiment's unfinished shards in a folder; returns all groups."""
   loaded, groups = {}, {}
 
   def load(settings):
@@ -32,8 +25,8 @@ def run(experiment: Experiment, plan: Plan, place: pathlib.Path) -> list[Group]:
     return loaded[settings.models]
 
   with progress.bar() as bar:
-    for i, (name, settings) in enumerate(plan.items(), 1):
-      bar(f"{i}/{len(plan)} {place / name}")
+    for i, (name, _, settings) in enumerate(planned, 1):
+      bar(f"{i}/{len(planned)} {place / name}")
       runs.run(settings, place / name, bar, load)
       group, shard = name.split("/")
       groups.setdefault(group, []).append(shard)

@@ -22,7 +22,6 @@ import sys
 
 from absl import flags
 
-from experiments import experiment as experiment_lib
 from experiments import names
 from launch import here, on_ray, on_slurm
 from launch.units import expand
@@ -84,9 +83,8 @@ def main() -> int:
     chosen = [*names.NAMES]
   units = []
   for experiment in map(names.find, chosen):
-    configs = experiment_lib.configs(experiment, _SMOKE.value)
     options = {"smoke": _SMOKE.value, "gpus": _GPUS.value}
-    units += expand(experiment, configs, sys.argv, workdir, **options)
+    units += expand(experiment, sys.argv, workdir, **options)
   if _BACKEND.value == "status":
     print("\n".join(unit.progress for unit in units))
     return int(any(unit.state != "done" for unit in units))

@@ -9,15 +9,13 @@ from __future__ import annotations
 import fcntl
 import pathlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
-
-import ml_collections
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from experiments import experiment as experiment_lib
 from experiments.experiment import Experiment
 from tv_jax import runs
-from tv_jax.io import config_flag, disk
+from tv_jax.io import disk
 from tv_jax.runs import store
 
 
@@ -27,14 +25,14 @@ class Unit(NamedTuple):
   Attributes:
     name: experiment/config/shard, which is also its folder below the workdir.
     command: The command that runs or continues it.
-    config: The config with all fields that the command sets.
+    settings: What the command says.
     folder: The folder of its results.
     gpus: The number of GPUs that it needs.
   """
 
   name: str
   command: tuple[str, ...]
-  config: ml_collections.ConfigDict
+  settings: runs.Run
   folder: pathlib.Path
   gpus: int
 
@@ -52,7 +50,7 @@ class Unit(NamedTuple):
     """
     if not (self.folder / store.DONE).exists():
       return False
-    now = disk.round_trip(runs.to_dict(runs.from_config(self.config)))
+    now = disk.round_trip(runs.to_dict(self.settings))
     kept = store.load(self.folder / store.CONFIG)
     return kept == now and runs.unchanged(self.folder)
 
@@ -92,7 +90,6 @@ def _is_locked(path: pathlib.Path) -> bool:
 
 def expand(
   experiment: Experiment,
-  configs: Mapping[str, Any],
   argv: Sequence[str],
   workdir: pathlib.Path,
   *,
@@ -103,27 +100,18 @@ def expand(
 
   Args:
     experiment: The experiment.
-    configs: ConfigDicts by name, as --config takes it.
-    argv: The command line; its `--config.field=value` are passed to each unit.
+    argv: The command line, with configs and their fields.
     workdir: The folder of the units' folders.
     smoke: Whether to make minimal runs that show that everything works.
     gpus: The number of GPUs for each unit; None: as the config says.
   """
-  for run in experiment_lib.planned(experiment, configs, smoke, gpus):
-    # A tuple that is given twice would be joined, so give it once.
-    flags = [
-      flag
-      for field, flag in config_flag.given_fields(argv)
-      if field not in run.fields
-    ]
-    flags += [f"--config.{key}={value}" for key, value in run.fields.items()]
+  program = sys.executable, "-m", "tv_jax.main"
+  for run in experiment_lib.planned(experiment, argv, smoke, gpus):
     name = f"{experiment.name}/{run.name}"
-    program = (sys.executable, "-m", "tv_jax.main", f"--config={run.source}")
-    models: Any = run.config.models
     yield Unit(
       name=name,
-      command=(*program, *flags, f"--workdir={workdir / name}"),
-      config=run.config,
+      command=(*program, *run.flags, f"--workdir={workdir / name}"),
+      settings=run.settings,
       folder=workdir / name,
-      gpus=models.devices if gpus is None else gpus,
+      gpus=run.settings.models.devices if gpus is None else gpus,
     )

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from configs import llama3_1b_8b, quickstart
+from configs import llama3_1b_8b
 from experiments import experiment, names, paper, running, sweeps
 from tests import test_report
 from tests.commands import run
@@ -15,6 +15,8 @@ from tests.stores import ROOT
 from tv_jax.runs.records import TASKS
 from tv_jax.runs.tables import NOTHING, joined
 
+# Of ml_collections, which loads the configs.
+pytestmark = pytest.mark.filterwarnings("ignore:the load_module")
 HOT = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 
@@ -203,17 +205,15 @@ def test_other_tasks_have_other_questions(tmp_path):
 
 
 def test_a_configs_temperatures_are_kept(tmp_path):
-  config = quickstart.get_config()
-  config.temperatures = (0.6, 1.0)
+  argv = ["", "--config=quickstart", "--config.temperatures=0.6,1.0"]
   for name in set(names.NAMES) - {"temperature"}:
-    for run_ in experiment.planned(names.find(name), {"quickstart": config}):
-      assert run_.config.temperatures == (0.6, 1.0)
+    for run_ in experiment.planned(names.find(name), argv):
+      assert run_.settings.temperatures == (0.6, 1.0)
   # A sweep over two axes is a call.
   trees = ["chain:2", "chain:4"]
   both = sweeps.sweep("both", "Both", "trees", trees, temperatures=(0.6, 1.0))
-  configs = {"quickstart": quickstart.get_config()}
-  for run_ in experiment.planned(both, configs):
-    assert run_.config.temperatures == (0.6, 1.0)
+  for run_ in experiment.planned(both, argv[:2]):
+    assert run_.settings.temperatures == (0.6, 1.0)
   answers = planted(trees, lambda tree, t: 0.05 * t, (0.6, 1.0))
   unit(tmp_path, [*answers], temperatures=(0.6, 1.0))
   tables = both.render([experiment.read(tmp_path)]).tables
@@ -266,9 +266,8 @@ def test_the_documents_experiment_is_one(tmp_path, monkeypatch):
   (tmp_path / "widths_of_the_document.py").write_text(program)
   monkeypatch.syspath_prepend(tmp_path)
   width = names.find("widths_of_the_document:WIDTH")
-  configs = {"quickstart": quickstart.get_config()}
-  planned = experiment.planned(width, configs)
-  trees = [run.config.trees for run in planned]
+  planned = experiment.planned(width, ["", "--config=quickstart"])
+  trees = [tree for run in planned for tree in run.settings.trees]
   assert trees == ["branching:2,1", "branching:4,1", "branching:8,1"]
   unit(tmp_path / "run", [*planted(trees, lambda tree, t: 0.03)])
   (table,) = width.render([experiment.read(tmp_path / "run")]).tables
@@ -280,6 +279,16 @@ def test_a_field_that_the_experiment_sets_is_refused():
   done = run("depth", "--config.trees=eagle", program="experiments")
   assert done.returncode
   assert "is set by the experiment itself" in done.stderr
+
+
+def test_a_configs_trees_that_are_not_run_are_named(capsys):
+  argv = ["", "--config=configs/smollm2.py"]
+  (run_,) = experiment.planned(names.find("drafts"), argv)
+  assert run_.settings.trees == ("chain:7", "eagle", "kary:2x5")
+  said = "configs/smollm2.py: trees=chain:5 eagle is not run: drafts sets it\n"
+  assert capsys.readouterr().err == said
+  experiment.planned(names.find("drafts"), ["", "--config=quickstart"])
+  assert not capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -1,56 +1,51 @@
 """Sweeps: units cover the experiment's runs, and finished units are skipped."""
 
+import dataclasses
 import pathlib
 import sys
 
 import pytest
 
-from configs import common, quickstart
 from experiments import experiment, names
 from launch import on_ray, on_slurm, units
 from tv_jax import runs
 from tv_jax.io import config_flag
 from tv_jax.runs import sources, store
 
-CONFIGS = {
-  f"quickstart:{arg}".removesuffix(":"): quickstart.get_config(arg)
-  for arg in common.DRAFTS
-}
+# Of ml_collections, which loads the configs.
+pytestmark = pytest.mark.filterwarnings("ignore:the load_module")
+ARGV = ("launch", "--config=quickstart")
 
 
-def expand(name, config, flags=(), workdir="runs", **options):
-  where = {"quickstart": config}, flags, pathlib.Path(workdir)
+def expand(name, argv=ARGV, workdir="runs", **options):
+  where = argv, pathlib.Path(workdir)
   return [*units.expand(names.find(name), *where, **options)]
 
 
-@pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
 @pytest.mark.parametrize("name", names.NAMES)
 @pytest.mark.parametrize("smoke", [False, True])
 def test_units_are_what_the_experiment_runs(name, smoke):
-  chosen = names.find(name)
-  for key in chosen.configs[: 1 if smoke else None]:
-    planned = experiment.planned(chosen, {key: CONFIGS[key]}, smoke)
-    sweep = expand(name, CONFIGS[key], smoke=smoke)
-    for unit, run in zip(sweep, planned, strict=True):
-      wanted = runs.from_config(run.config)
-      fields = [x for x in unit.command if x.startswith("--config.")]
-      line = ["x", f"--config={key}", *fields]
-      assert runs.from_config(config_flag.several(line, ())[key]) == wanted
-      assert runs.from_config(unit.config) == wanted
-      assert unit.folder == pathlib.Path("runs", unit.name)
+  planned = experiment.planned(names.find(name), [""], smoke)
+  for unit, run in zip(expand(name, [""], smoke=smoke), planned, strict=True):
+    flags = [x for x in unit.command if x.startswith("--config")]
+    (config,) = config_flag.several(["", *flags], ()).values()
+    assert runs.from_config(config) == run.settings == unit.settings
+    assert unit.folder == pathlib.Path("runs", unit.name)
 
 
 def test_flags_of_a_unit():
   """A flag that is given twice would join both tuples in ml_collections."""
-  flags = ("--config.seeds=0,1", "--config.per_task=2")
-  usual = expand("main_table", CONFIGS["quickstart"], flags)
-  split = expand("main_table", CONFIGS["quickstart"], flags, gpus=2)
+  argv = (*ARGV, "--config.seeds=0,1", "--config.per_task", "2")
+  usual = expand("main_table", argv)
+  split = expand("main_table", argv, gpus=2)
   for two, unit in zip(split, usual, strict=True):
     assert sum(flag.startswith("--config.seeds=") for flag in unit.command) == 1
     assert "--config.per_task=2" in unit.command
+    assert unit.settings.per_task == 2
     assert "--config.models.devices=2" in two.command
     assert (unit.gpus, two.gpus) == (1, 2)
-    assert two.config.models.devices == 2
+    assert two.settings.models.devices == 2
+  assert [unit.settings.seeds for unit in usual] == [(0,), (1,)]
 
 
 @pytest.fixture
@@ -58,10 +53,9 @@ def finished(tmp_path):
   """A finished unit; its tree is in a file."""
   tree = tmp_path / "tree.json"
   tree.write_text("[-1, 0]")
-  config = CONFIGS["quickstart"].copy_and_resolve_references().unlock()
-  config.trees = str(tree)
-  unit, *_ = expand("temperature", config, workdir=tmp_path)
-  settings = runs.from_config(unit.config)
+  argv = (*ARGV, f"--config.trees={tree}")
+  unit, *_ = expand("temperature", argv, workdir=tmp_path)
+  settings = unit.settings
   with store.Store(unit.folder, runs.to_dict(settings), {}) as results:
     assert (unit.state, unit.done) == ("running", False)
     questions = runs.read_questions(settings)
@@ -74,9 +68,8 @@ def test_what_is_done_is_left_out_if_it_is_the_same(finished):
   unit, tree = finished
   assert unit.done
   assert unit.progress.endswith("temperature-0.2: done, 0 of ? answers")
-  other = unit.config.copy_and_resolve_references().unlock()
-  other.max_new_tokens = 7
-  assert not unit._replace(config=other).done
+  other = dataclasses.replace(unit.settings, max_new_tokens=7)
+  assert not unit._replace(settings=other).done
   # All that can change is in tests/test_sources.py.
   tree.write_text("[-1, 0, 0]")
   assert not unit.done
@@ -99,7 +92,7 @@ def test_an_element_of_the_array_is_a_unit(finished):
 
 def test_the_jobs_of_a_sweep_make_no_folder_before_they_run(tmp_path):
   folder = tmp_path / "sweep"
-  sweep = expand("temperature", CONFIGS["quickstart"], workdir=folder)
+  sweep = expand("temperature", workdir=folder)
   jobs = on_slurm.jobs(sweep, folder, ["make", "tables"], 2, "--time=1:00:00")
   shown = "\n".join(map(str, jobs))
   assert on_slurm.script(sweep) in shown

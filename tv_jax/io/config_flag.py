@@ -71,9 +71,10 @@ def several(argv: list[str], default: Sequence[str]) -> dict[str, ConfigDict]:
 
 def given_fields(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
   """Yields the fields that a command line sets, and the arguments."""
-  for argument in argv:
+  for argument, following in zip(argv, [*argv[1:], "-"], strict=True):
     if match := _FIELD.match(argument):
-      yield match[1], argument
+      apart = "=" not in argument and not following.startswith("-")
+      yield match[1], f"{argument}={following}" if apart else argument
 
 
 def _parse(values: flags.FlagValues, line: list[str], **options) -> list[str]:

@@ -10,7 +10,12 @@ from typing import Any, NamedTuple
 
 from tv_jax import proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.engine.config import DecodeConfig, Options, decode_config
+from tv_jax.engine.config import (
+  SEEDS,
+  DecodeConfig,
+  Options,
+  decode_config,
+)
 from tv_jax.engine.pair import Pair
 from tv_jax.io import checks, names
 from tv_jax.io.errors import UserError
@@ -32,6 +37,7 @@ _VALUES = checks.fields(
         "devices": _AT_LEAST_1,
       }
     ),
+    "seeds": checks.list_of(checks.integer(0, SEEDS - 1)),
     "per_task": _AT_LEAST_0,
     "padded_to": _AT_LEAST_0,
     "timing": checks.fields({"per_task": _AT_LEAST_0, "rounds": _AT_LEAST_1}),
