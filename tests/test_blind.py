@@ -9,9 +9,7 @@ import pytest
 from tests import quick
 from tests.test_programs import by_choice, chain, cut, verify
 from tv_jax import certify, tree
-from tv_jax.certify import programs
-from tv_jax.certify.certificate import USUAL
-from tv_jax.certify.programs import Settings
+from tv_jax.certify.plan import USUAL
 from tv_jax.verifiers import DOWN, VERIFIERS, Verifier
 
 WITHOUT = "without_replacement"
@@ -54,12 +52,11 @@ def test_the_usual_rows_show_faults_of_rules(fault, shown, x64):
       continue  # takes long
     own = certify.Settings(cases=4, vocabulary=tokens)
     found = certify.check(rule(fault), WITHOUT, shape, own)
-    assert found.vocabulary == tokens
+    assert found.cases[0].world.vocabulary == tokens
     assert found.lossless == (shape != shown), shape
     assert found.verdict == ("NOT LOSSLESS" if shape == shown else "LOSSLESS")
     if shown == shape == "chain:1":  # the laws of 65 contexts are not printed
-      assert found.failure
-      assert len(repr(found.failure).splitlines()) < 8
+      assert len(repr(found).splitlines()) < 8
 
 
 def test_a_last_sibling_without_a_choice_is_refused_or_given_one():
@@ -68,7 +65,7 @@ def test_a_last_sibling_without_a_choice_is_refused_or_given_one():
   with pytest.raises(ValueError, match=told):
     certify.check("token_level", WITHOUT, "branching:3", own)
   with pytest.raises(ValueError, match=told):
-    programs.certify(verify, Settings(tree="branching:3", vocabulary=3))
+    certify.check_program(verify, tree="branching:3", vocabulary=3)
   assert certify.Settings().tokens(tree.parse("branching:3")) == 5
 
 
@@ -106,22 +103,23 @@ def siblings(p, q, context, rng, fault=""):
   ),
 )
 def test_the_usual_cases_show_faults_of_programs(program, shown):
-  found = programs.certify(program, Settings(cases=8))
+  found = certify.check_program(program, cases=8)
   assert found.lossless == (not shown), repr(found)
   told = repr(found).splitlines()[0]
   assert "8 cases of 3 tokens" in told
   if shown:
-    assert found.cases[-1].laws[0].V == shown >= found.smallest.laws[0].V
+    assert found.cases[-1].world.vocabulary == shown
+    assert found.smallest.world.vocabulary <= shown
     assert f" of {shown} tokens, " in told
 
 
 @pytest.mark.long
 def test_three_siblings_of_64_tokens_are_too_many():
-  found = programs.certify(siblings, Settings(cases=8))
+  found = certify.check_program(siblings, cases=8)
   assert not found.lossless
   assert repr(found).startswith("UNDECIDED")
   assert "--vocab=5" in repr(found)
-  assert programs.certify(siblings, Settings(cases=8, vocabulary=5)).lossless
+  assert certify.check_program(siblings, cases=8, vocabulary=5).lossless
 
 
 def test_how_siblings_are_drawn_is_asked_and_said():
@@ -131,9 +129,10 @@ def test_how_siblings_are_drawn_is_asked_and_said():
     ("with_replacement", replaced),
   ):
     for program in (verify, replaced):
-      asked = Settings(tree="branching:2", proposal=drawn, cases=8)
-      found = programs.certify(program, asked)
+      found = certify.check_program(
+        program, tree="branching:2", proposal=drawn, cases=8
+      )
       assert found.lossless == (program is right), repr(found)
       assert f"siblings, drawn {drawn}\n" in repr(found) + "\n"
   with pytest.raises(ValueError, match="a cycle is not told how siblings"):
-    programs.certify(chain, Settings(proposal="top_k"))
+    certify.check_program(chain, proposal="top_k")

@@ -9,8 +9,6 @@ import pytest
 from jax import lax, random
 
 from tv_jax import certify
-from tv_jax.certify import programs
-from tv_jax.certify.programs import Settings
 
 held = random.uniform  # under another name
 LAW = jnp.array([0.5, 0.25, 0.25])
@@ -335,8 +333,8 @@ def chain(tree, tokens, q, p, rng, fault=""):
 )
 def test_a_cycle(fault, verdict):
   program = functools.partial(cycle, fault=fault)
-  settings = Settings(arrays="jax", vocabulary=3, cases=8)
-  certificate = programs.certify(program, settings)
+  settings = {"arrays": "jax", "vocabulary": 3, "cases": 8}
+  certificate = certify.check_program(program, **settings)
   assert certificate.verdict == verdict, repr(certificate)
   assert certificate.distance < 1e-6 or fault
 
@@ -344,5 +342,5 @@ def test_a_cycle(fault, verdict):
 @pytest.mark.parametrize("fault", ["", "temperature", "key twice"])
 def test_a_jitted_chain(fault):
   program = functools.partial(chain, fault=fault)
-  settings = Settings(arrays="jax", tree="chain:2", cases=8)
-  assert programs.certify(program, settings).lossless == (not fault)
+  settings = {"arrays": "jax", "tree": "chain:2", "cases": 8}
+  assert certify.check_program(program, **settings).lossless == (not fault)

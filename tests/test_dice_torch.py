@@ -10,7 +10,6 @@ import pytest
 
 from tests import commands, documents
 from tv_jax import certify
-from tv_jax.certify import programs
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
@@ -390,7 +389,7 @@ def test_a_verifier_of_tensors(verify):
       token = torch.multinomial(p[len(path)], 1)
     return path, token
 
-  settings = programs.Settings(cases=12, tree="chain:2", arrays="torch")
-  assert programs.certify(verify, settings).lossless
-  wrong = programs.certify(recovers_from_the_target, settings)
+  settings = {"cases": 12, "tree": "chain:2", "arrays": "torch"}
+  assert certify.check_program(verify, **settings).lossless
+  wrong = certify.check_program(recovers_from_the_target, **settings)
   assert wrong.verdict == "NOT LOSSLESS"

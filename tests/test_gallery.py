@@ -65,7 +65,7 @@ def test_the_document_says_what_is_measured():
     assert f"of `{name}` is {max(row(name).distances):.2g}" in text
   assert max(map(abs, row("shared_noise").gains)) < 1e-12
   for name in ("bonus_temperature", "row_of_a_cousin"):
-    assert len(row(name).caught.smallest.failure.prefix) > 1
+    assert len(row(name).caught.smallest.prefix.tokens) > 1
 
 
 def test_the_command_prints_what_the_document_says(tmp_path):

@@ -5,8 +5,9 @@ import pytest
 import scipy.optimize
 
 from tests import quick
+from tv_jax import certify
 from tv_jax import tree as tree_lib
-from tv_jax.certify import drafts, outcome, worlds
+from tv_jax.certify import drafts, rules, worlds
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.verifiers import VERIFIERS
 
@@ -25,10 +26,10 @@ WITHOUT = "without_replacement"
 )
 def test_the_longest_lossless_rule(shape, proposal, optimal, x64):
   tree, drawn, missed = tree_lib.parse(shape), PROPOSALS[proposal], []
-  rules = ("block", "traversal") if tree.is_chain else ("traversal",)
+  names = ("block", "traversal") if tree.is_chain else ("traversal",)
   runs = [
-    outcome.compile_rule(VERIFIERS[rule], drawn, tree, np.float64, 3)
-    for rule in rules
+    rules.compile_rule(VERIFIERS[rule], drawn, tree, certify.Settings())
+    for rule in names
   ]
   contexts = worlds.num_contexts(3, tree.max_depth)
   for case in worlds.generate(0, 6, 3, contexts):

@@ -11,8 +11,10 @@ from examples.faults import closed_coin, row_after_rejection, softmax_residual
 from tests import commands, quick
 from tv_jax import certify
 from tv_jax import tree as tree_lib
-from tv_jax.certify import programs, trials
-from tv_jax.certify.programs import Settings
+from tv_jax.certify import certificate as certificate_lib
+from tv_jax.certify import plan
+from tv_jax.certify.report import FLOAT32
+from tv_jax.proposals import WITHOUT_REPLACEMENT
 
 
 def by_choice(rng, law):
@@ -52,18 +54,17 @@ def coupled(p, q, context, rng):
 
 @pytest.mark.parametrize("program", [chain, token, coupled])
 def test_a_right_program_is_certified(program):
-  settings = Settings(cases=16, vocabulary=3)
-  certificate = programs.certify(program, settings)
+  certificate = certify.check_program(program, cases=16, vocabulary=3)
   assert certificate.lossless, repr(certificate)
   assert certificate.distance < 1e-12
   assert len(certificate.cases) == 16
 
 
 def test_the_smallest_failing_case_is_spelled_out():
-  certificate = programs.certify(row_after_rejection.faulty)
+  certificate = certify.check_program(row_after_rejection.faulty)
   assert certificate.verdict == "NOT LOSSLESS"
-  assert certificate.smallest.laws[0].V == 2
-  report, failure = repr(certificate), certificate.smallest.failure
+  assert certificate.smallest.world.vocabulary == 2
+  report, failure = repr(certificate), certificate.smallest.prefix
   assert "smallest failing case:\n  tokens a b" in report
   assert failure.chance > failure.wanted + 1e-9
   assert f"variation {certificate.smallest.distance:.2g}" in report
@@ -73,11 +74,11 @@ CLOSED = "a coin is compared with <="
 
 
 def test_a_closed_coin_is_a_remark():
-  certificate = programs.certify(closed_coin.faulty)
+  certificate = certify.check_program(closed_coin.faulty)
   assert certificate.lossless
   assert certificate.smallest is None
   assert len(certificate.cases) == 32  # the search went on
-  assert certificate.closed.laws[0].V == 2
+  assert certificate.closed.world.vocabulary == 2
   report = repr(certificate)
   assert report.startswith("LOSSLESS, but for a coin that is exactly 0: total")
   assert CLOSED in report
@@ -93,9 +94,9 @@ def test_a_closed_coin_does_not_hide_a_fault():
     tokens = closed_coin.faulty(p, q, context, rng)
     return [*tokens, by_choice(rng, p((*context, *tokens)) ** 2)]
 
-  certificate = programs.certify(program)
+  certificate = certify.check_program(program)
   assert certificate.verdict == "NOT LOSSLESS"
-  assert certificate.smallest.failure.chance > 0
+  assert certificate.smallest.prefix.chance > 0
   report = repr(certificate)
   assert report.startswith("NOT LOSSLESS: total variation")
   assert report.index("with probability") < report.index(CLOSED)
@@ -110,7 +111,7 @@ def test_a_fault_behind_rounding_is_found():
       return [0]
     return [by_choice(rng, law)]
 
-  certificate = programs.certify(program)
+  certificate = certify.check_program(program)
   assert certificate.verdict == "NOT LOSSLESS"
   assert certificate.smallest.distance > 0.1
   assert "float32" not in repr(certificate)
@@ -156,15 +157,14 @@ def verify_chain(tree, tokens, q, p, rng, power=1):
 def test_a_chain_verifier_is_given_chains():
   """On a tree it is wrong, and may have been meant for trees."""
   with pytest.raises(certify.ExploreError, match="--trees=chain"):
-    programs.certify(verify_chain)
-  chains = Settings(tree="chain")
-  certificate = programs.certify(verify_chain, chains)
+    certify.check_program(verify_chain)
+  certificate = certify.check_program(verify_chain, tree="chain")
   assert certificate.lossless
   report = repr(certificate)
   for told in ("cases of 5 tokens", "cases of 64 tokens", "depth 5"):
     assert told in report
   wrong = functools.partial(verify_chain, power=2)
-  found = programs.certify(wrong, chains)
+  found = certify.check_program(wrong, tree="chain")
   assert found.verdict == "NOT LOSSLESS"
   assert "case:\n  tree parents:0, tokens a b" in repr(found)
 
@@ -181,12 +181,12 @@ def recovers_at_once(tree, tokens, q, p, rng):
 
 def test_a_bonus_drawn_after_every_node_of_64_tokens_is_decided(monkeypatch):
   """Two rows of 64 tokens at once would have too many paths."""
-  settings = Settings(tree=trials.CHAINS)
-  wide = [x for x in trials.plan(False, settings) if x.V == trials.WIDE]
-  monkeypatch.setattr(trials, "plan", lambda *_: wide)
-  assert programs.certify(recovers_at_once, settings).lossless
+  every = plan.plan(False, WITHOUT_REPLACEMENT, "chain", certify.Settings())
+  wide = [x for x in every if x.V == plan.WIDE]
+  monkeypatch.setattr(plan, "plan", lambda *_: wide)
+  assert certify.check_program(recovers_at_once, tree="chain").lossless
   cut_last = functools.partial(verify, bug="bonus cut")
-  found = programs.certify(cut_last, settings)
+  found = certify.check_program(cut_last, tree="chain")
   assert found.verdict == "NOT LOSSLESS"
   assert found.distance > 0.01
 
@@ -224,7 +224,7 @@ PLACES += [f"chance {level} {rank}" for level, rank in FAMILIES]
 
 @pytest.mark.parametrize("wrong", quick.shorter(PLACES, keep=1))
 def test_a_fault_at_one_place_of_a_usual_tree_is_found(wrong):
-  certificate = programs.certify(functools.partial(deep, wrong=wrong))
+  certificate = certify.check_program(functools.partial(deep, wrong=wrong))
   assert certificate.verdict == "NOT LOSSLESS"
   assert certificate.smallest.distance > 1e-6
   # The printed tree has the failing place and what it needs, no more.
@@ -239,7 +239,9 @@ def test_the_tree_that_fails_is_made_smaller(monkeypatch):
   """A small failure may be rounding, so further trees are tried after it."""
   made_smaller = []
   monkeypatch.setattr(
-    programs, "_smaller", lambda _, trial, __: made_smaller.append(trial) or []
+    certificate_lib,
+    "smaller",
+    lambda known, _: made_smaller.append(known) or [],
   )
 
   def nearly(tree, tokens, q, p, rng):
@@ -248,16 +250,16 @@ def test_the_tree_that_fails_is_made_smaller(monkeypatch):
       next_token = 0
     return path, next_token
 
-  certificate = programs.certify(nearly)
+  certificate = certify.check_program(nearly)
   assert certificate.verdict == "NOT LOSSLESS"
   assert certificate.cases[-1].tree.max_children == 2
-  (trial,) = made_smaller
-  assert trial.tree.max_children == 4
+  (known,) = made_smaller
+  assert known.tree.max_children == 4
 
 
 @pytest.mark.long
 def test_all_places_of_a_usual_tree_are_tried():
-  certificate = programs.certify(verify)
+  certificate = certify.check_program(verify)
   assert certificate.lossless
   assert "trees to depth 5" in repr(certificate)
 
@@ -286,8 +288,8 @@ def test_long_outputs_are_compared_where_they_differ():
 
   certify.assert_lossless(long, cases=2)
   wrong = functools.partial(long, last=True)
-  certificate = programs.certify(wrong, Settings(cases=2, tolerance=0.0))
-  assert len(certificate.smallest.failure.prefix) == 14
+  certificate = certify.check_program(wrong, cases=2, tolerance=0.0)
+  assert len(certificate.smallest.prefix.tokens) == 14
 
 
 def test_a_rare_failure_is_a_remark():
@@ -298,14 +300,14 @@ def test_a_rare_failure_is_a_remark():
       raise ValueError("a residual of 0")
     return token(p, q, context, rng)
 
-  settings = Settings(cases=8, tolerance=1e-6, vocabulary=3)
+  settings = {"cases": 8, "tolerance": 1e-6, "vocabulary": 3}
   rarely = functools.partial(fails, rare=1e-7)
-  certificate = programs.certify(rarely, settings)
+  certificate = certify.check_program(rarely, **settings)
   assert certificate.lossless
   report = repr(certificate)
   assert "remark: with a probability of 1e-07, the program fails: " in report
   with pytest.raises(certify.ExploreError, match="a residual of 0"):
-    programs.certify(functools.partial(fails, rare=1e-5), settings)
+    certify.check_program(functools.partial(fails, rare=1e-5), **settings)
 
 
 def race(p, q, context, rng, most=99):
@@ -317,10 +319,10 @@ def race(p, q, context, rng, most=99):
 
 @pytest.mark.filterwarnings("ignore:divide by zero")
 def test_a_race_over_64_tokens_is_no_case_too_large():
-  certificate = programs.certify(race)
+  certificate = certify.check_program(race)
   assert certificate.lossless
   assert "4 cases of 64 tokens" in repr(certificate)
-  cut = programs.certify(functools.partial(race, most=50))
+  cut = certify.check_program(functools.partial(race, most=50))
   assert cut.verdict == "NOT LOSSLESS"
 
 
@@ -329,7 +331,7 @@ def test_a_case_of_64_tokens_that_is_too_large_is_undecided():
     noise = [random.expovariate(max(x, 1e-300)) for x in p(context).tolist()]
     return [min(range(len(noise)), key=noise.__getitem__)]
 
-  certificate = programs.certify(pairs)
+  certificate = certify.check_program(pairs)
   assert certificate.verdict == "UNDECIDED"
   assert "--vocab=5 leaves these cases out" in repr(certificate)
 
@@ -342,13 +344,13 @@ def test_what_is_not_explored_is_undecided():
     )
     return [int(below.sum())]
 
-  certificate = programs.certify(by_bits, Settings(cases=1, budget=50))
+  certificate = certify.check_program(by_bits, cases=1, budget=50)
   assert certificate.verdict == "UNDECIDED"
   assert certificate.distance == 1
 
 
 def test_a_program_that_meets_few_kinds_of_laws_is_not_certified():
-  certificate = programs.certify(token, Settings(budget=10))
+  certificate = certify.check_program(token, budget=10)
   assert (certificate.verdict, len(certificate.cases)) == ("UNDECIDED", 5)
   report = repr(certificate)
   assert "runs were made after 5 of 32 cases" in report
@@ -365,12 +367,11 @@ def test_rounding_in_float32_is_told_from_a_fault():
       return [drafted]
     return [by_choice(rng, np.maximum(target - draft, 0))]
 
-  certificate = programs.certify(cycle, Settings(cases=8))
+  certificate = certify.check_program(cycle, cases=8)
   assert certificate.verdict == "NOT LOSSLESS"
   assert "rounding of a program that computes in float32" in repr(certificate)
-  loose = Settings(cases=8, tolerance=programs.FLOAT32)
-  assert programs.certify(cycle, loose).lossless
-  assert "float32" not in repr(programs.certify(softmax_residual.faulty))
+  assert certify.check_program(cycle, cases=8, tolerance=FLOAT32).lossless
+  assert "float32" not in repr(certify.check_program(softmax_residual.faulty))
 
 
 @pytest.mark.parametrize(
@@ -389,12 +390,12 @@ def test_rounding_in_float32_is_told_from_a_fault():
 )
 def test_what_is_no_output_is_refused(program, message):
   with pytest.raises(certify.ExploreError, match=message):
-    programs.certify(program)
+    certify.check_program(program)
 
 
 def test_a_program_in_no_contract_is_refused():
   with pytest.raises(ValueError, match="name its parameters"):
-    programs.certify(lambda x: x)
+    certify.check_program(lambda x: x)
 
 
 MINE = """

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from tests import checkpoints, commands, quick
+from tv_jax import certify
 from tv_jax import tree as tree_lib
-from tv_jax.certify import drafts, outcome
+from tv_jax.certify import drafts, rules
 from tv_jax.certify import worlds as worlds_lib
 from tv_jax.engine import Options, Pair
 from tv_jax.proposals import PROPOSALS
@@ -69,7 +70,7 @@ def test_a_length_is_a_sum_over_nodes(name, proposal, x64):
     1 + exact_reach(name, proposal, tree, case)[1:].sum()
     for case in worlds(tree.max_depth)
   ]
-  run = outcome.compile_rule(rule, drawn, tree, np.float64, V)
+  run = rules.compile_rule(rule, drawn, tree, certify.Settings(vocabulary=V))
   lengths = [run(case).length for case in worlds(tree.max_depth)]
   np.testing.assert_allclose(lengths, sums, rtol=0, atol=1e-12)
 

@@ -58,15 +58,15 @@ def line(name: str, row: Row) -> str:
 
 def smallest(row: Row) -> str:
   """Write the prefix that is too likely in the smallest failing case."""
-  failure = row.caught.smallest and row.caught.smallest.failure
   if closed := row.caught.closed:
     prefix = words.word(closed.closed).replace("'", "`")
     return f"{prefix}: 0, but not if a coin is 0"
-  if failure is None:
+  if row.caught.smallest is None:
     return "none"
-  prefix = words.word(failure.prefix).replace("'", "`")
-  excess = small(failure.chance - failure.wanted, "+").replace("+", "+ ")
-  return f"{prefix}: {failure.wanted:.3g} {excess}"
+  tokens, chance, wanted = row.caught.smallest.prefix
+  prefix = words.word(tokens).replace("'", "`")
+  excess = small(chance - wanted, "+").replace("+", "+ ")
+  return f"{prefix}: {wanted:.3g} {excess}"
 
 
 def small(number: float, sign: str = "") -> str:

@@ -3,34 +3,32 @@
 import dataclasses
 import itertools
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
 from examples.faults import common
-from tv_jax import certify, tree
-from tv_jax.certify import contracts, programs
+from tv_jax import certify, proposals, tree
+from tv_jax.certify import programs
+from tv_jax.certify.report import Certificate
 
 V = 3
 LENGTH = common.DEPTH + 1  # maximum number of tokens of a cycle
 PAIRS = 4
-SETTINGS = programs.Settings(
-  # two drafts, and two more below the first
-  tree=tree.from_parents([-1, 0, 0, 1, 1]),
-  tolerance=1e-12,
-)
+SETTINGS = certify.Settings(tolerance=1e-12)
+TREE = tree.from_parents([-1, 0, 0, 1, 1])  # two drafts, two below the first
 
 
 @dataclasses.dataclass(frozen=True)
-class Laws:
-  """A law for each prefix that follows the certificate's context."""
+class World:
+  """A target's and a draft's law after each prefix."""
 
-  laws: dict[tuple[int, ...], np.ndarray]
-  V: int = V
+  laws: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]]
+  kind: str = "given"
+  vocabulary: int = V
 
-  def __call__(self, prefix):
-    """Return the law of the next token."""
-    return self.laws[tuple(prefix)[len(contracts.CONTEXT) :]].copy()
+  def at(self, path):
+    """Return both laws of the next token."""
+    return self.laws[tuple(path)]
 
 
 def prefixes():
@@ -39,37 +37,35 @@ def prefixes():
     yield from itertools.product(range(V), repeat=size)
 
 
-def pairs() -> list[tuple[Laws, Laws]]:
+def worlds() -> list[World]:
   """Draw targets p, and drafts q = (p + a random law) / 2."""
   drawn = []
   for seed in range(PAIRS):
     dice = np.random.default_rng(seed)
-    p, q = {}, {}
+    laws = {}
     for prefix in prefixes():
-      p[prefix], other = dice.dirichlet(np.full(V, 0.7), size=2)
-      q[prefix] = (p[prefix] + other) / 2
-    drawn.append((Laws(p), Laws(q)))
+      p, other = dice.dirichlet(np.full(V, 0.7), size=2)
+      laws[prefix] = p, (p + other) / 2
+    drawn.append(World(laws))
   return drawn
 
 
-def constant(law: tuple[float, ...]) -> Laws:
-  """Use the same law after every prefix."""
-  return Laws(dict.fromkeys(prefixes(), np.array(law)))
+def constant(p: tuple[float, ...], q: tuple[float, ...]) -> World:
+  """Use the same laws after every prefix."""
+  return World(dict.fromkeys(prefixes(), (np.array(p), np.array(q))))
 
 
-def measure(program, p: Laws, q: Laws) -> tuple[float, float]:
-  """Find a program's exact law for a pair of laws.
+def measure(program, world: World) -> tuple[float, float]:
+  """Find a program's exact law in a world.
 
   Returns:
     Total variation between the output and the target, and the mean number of
     tokens of a cycle.
   """
-  cycle = contracts.as_cycle(program, SETTINGS)
-  law = certify.explore(lambda rng: cycle(p, q, contracts.CONTEXT, rng))
-  target: Any = p
-  distance, _ = programs.compare(law, target, SETTINGS.allowed)
-  mean = sum(len(out) * chance for out, chance in law.chances.items())
-  return distance, float(mean)
+  shape = None if programs.contract(program) == programs.CYCLE else TREE
+  drawn = proposals.WITHOUT_REPLACEMENT
+  case = programs.run(program, drawn, shape, world, SETTINGS)
+  return case.distance, case.length
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,18 +83,20 @@ class Row:
   program: ModuleType
   distances: list[float]
   gains: list[float]
-  caught: programs.Certificate
-  mended: programs.Certificate
+  caught: Certificate
+  mended: Certificate
 
 
 def row(program: ModuleType) -> Row:
   """Measure and certify a fault and its fix."""
   both = program.faulty, program.fixed
-  laws = pairs()
+  every = worlds()
   if pair := getattr(program, "LAWS", ()):
-    laws.append((constant(pair[0]), constant(pair[1])))
-  measured = [[measure(x, p, q) for x in both] for p, q in laws]
-  caught, mended = (programs.certify(x, SETTINGS) for x in both)
+    every.append(constant(*pair))
+  measured = [[measure(x, world) for x in both] for world in every]
+  caught, mended = (
+    certify.check_program(x, tree=TREE, **SETTINGS._asdict()) for x in both
+  )
   return Row(
     program=program,
     distances=[faulty[0] for faulty, _ in measured],

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 from examples import published
-from tv_jax.certify import programs
+from tv_jax import certify
 
 HEADER = (
   *("system", "file: function", "version", "tree", "verdict", "TV"),
@@ -46,18 +46,15 @@ def main() -> None:
 def row(adapter, setting: str) -> str:
   """Certify one of an adapter's programs; return its row of the table."""
   started = time.process_time()
-  settings = programs.Settings(**adapter.SETTINGS)
-  found = programs.certify(adapter.PROGRAMS[setting], settings)
-  verdict = found.verdict.lower()
-  if found.closed and found.lossless:
-    verdict += ", but for a coin that is exactly 0"
+  program = adapter.PROGRAMS[setting]
+  found = certify.check_program(program, **adapter.SETTINGS)
   cells = (
     f"[{adapter.SYSTEM}](https://github.com/{adapter.REPOSITORY})"
     + (f", {setting}" if setting else ""),
     adapter.SOURCE,
     getattr(adapter, "VERSION", None) or commit(adapter.REPOSITORY),
     adapter.SETTINGS.get("tree", "two drafts, the whole cycle"),
-    verdict,
+    found.told.lower(),
     f"{found.distance:.1g}",
     f"{time.process_time() - started:.0f}",
     getattr(adapter, "WRONG", {}).get(setting, ""),

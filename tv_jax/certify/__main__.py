@@ -17,8 +17,9 @@ from absl import flags
 
 from tv_jax import certify, proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.certify import certificate, contracts, programs
-from tv_jax.certify.outcome import REACHED
+from tv_jax.certify import certificate, plan, programs
+from tv_jax.certify.report import Certificate, Verdict
+from tv_jax.certify.rules import REACHED
 from tv_jax.io import cli, names
 from tv_jax.io.errors import UserError
 from tv_jax.proposals import PROPOSALS, Proposal
@@ -43,7 +44,7 @@ _TREES = flags.DEFINE_string(
   "trees",
   None,
   "Trees, in any form that tree.parse reads. Default:"
-  f" {', '.join(certificate.USUAL)}.",
+  f" {', '.join(plan.USUAL)}.",
 )
 _VOCAB = flags.DEFINE_integer(
   "vocab",
@@ -51,7 +52,12 @@ _VOCAB = flags.DEFINE_integer(
   "Tokens in the vocabulary. Default: 3 to 64, as a tree needs.",
   lower_bound=2,
 )
-_CASES = flags.DEFINE_integer("cases", 27, "Random laws for each row.", 1)
+_CASES = flags.DEFINE_integer(
+  "cases",
+  None,
+  "Random laws for each row. Default: 27, and 24 for a program.",
+  1,
+)
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of the laws and the drafts.", 0)
 _PROGRAM = flags.DEFINE_string(
   "program",
@@ -83,7 +89,7 @@ _STRICT = flags.DEFINE_bool(
 _F32 = flags.DEFINE_bool("f32", False, "In float32, not float64.")
 
 
-# The columns of `Check.cells`, and their widths.
+# The columns after the names, and their widths.
 _COLUMNS = {
   "tokens": 6,
   "check": 28,
@@ -114,14 +120,17 @@ def main() -> int:
     1 if a rule or a proposal fails or is undecided, 2 if a rule cannot be run.
   """
   started = time.monotonic()
-  if _PROGRAM.value:
-    return _certify_program()
   settings = certify.Settings(
     vocabulary=_VOCAB.value,
     cases=_CASES.value,
     dtype=np.float32 if _F32.value else np.float64,
+    arrays=_ARRAYS.value,
+    tolerance=_TOLERANCE.value,
+    strict=_STRICT.value,
     seed=_SEED.value,
   )
+  if _PROGRAM.value:
+    return _certify_program(settings)
   entries, to_certify = _plan(settings)
   widths = {k for entry in entries for k in entry.tree.family_sizes}
   jax.config.update("jax_enable_x64", not _F32.value)
@@ -168,25 +177,42 @@ def _check_rows(entries, of_proposals) -> tuple[list, bool]:
       show([*row, f"NOT RUN: {names.raised(error)}"])
       continue
     checks.append((entry, check))
-    show([*row, *check.cells])
+    show([*row, *_cells(entry, check)])
   return checks, broken
+
+
+def _cells(entry: Entry, check: Certificate) -> tuple[str, ...]:
+  """Returns the cells of a row, from the vocabulary to the verdict."""
+  verdict, count = check.verdict, len(check.cases)
+  if verdict == Verdict.UNDECIDED:
+    verdict += " (give a tree of 6 nodes or fewer)"
+  return (
+    str(entry.settings.tokens(entry.tree)),
+    f"exact, {count} cases" if count else "not run",
+    f"{check.distance:.1e}" if count else "-",
+    f"{check.length:.4f}" if count else "-",
+    verdict,
+  )
 
 
 def _explain(checks) -> None:
   """Prints the smallest failing case found for each rule and verdict."""
-  explained = set()
+  explained = {Verdict.LOSSLESS, Verdict.UNDECIDED, Verdict.NOT_RUN}
   for entry, check in checks:
-    name, failure = entry.names[0], check.failure
-    if not failure or failure.proposal_wrong:
-      continue
-    if (name, check.verdict) in explained:
+    name, what, shown = entry.names[0], "", [f"  {x}" for x in check.faults]
+    if {check.verdict, (name, check.verdict)} & explained:
       continue
     explained.add((name, check.verdict))
-    smallest = certify.smallest_failure(
-      entry.rule, entry.proposal, failure, entry.settings
+    if check.smallest:
+      what = "; smallest failing case"
+      shown = [
+        certify.smallest_failure(
+          entry.rule, entry.proposal, check.smallest, entry.settings
+        )
+      ]
+    print(
+      f"\n{check.verdict}: {', '.join(entry.names)}{what}:", *shown, sep="\n"
     )
-    what = "; smallest failing case" if smallest.world else ""
-    print(f"\n{check.verdict}: {', '.join(entry.names)}{what}:\n{smallest}")
 
 
 def _summary(checks, count: int) -> str:
@@ -205,10 +231,11 @@ def _summary(checks, count: int) -> str:
         continue
       tree = entry.tree
       last = of_rules.setdefault(entry.names[0], np.zeros((4, depth), int))
-      for what, node in np.argwhere(check.reached[:, 1:]):
+      reached = check.reached[:, 1:]
+      for what, node in np.argwhere(reached):
         at = what, tree.depth[node + 1] - 1
         last[at] = max(last[at], tree.rank[node + 1] + 1)
-      if nodes := [*map(str, np.flatnonzero(~check.reached[0, 1:]) + 1)]:
+      if nodes := [*map(str, np.flatnonzero(~reached[0]) + 1)]:
         missed.append(f"{', '.join(entry.names)}: {' '.join(nodes)}")
     last = np.min([*of_rules.values()], axis=0)
     table.append([proposal, *(" ".join(map(str, row)) for row in last)])
@@ -221,33 +248,22 @@ def _summary(checks, count: int) -> str:
   return "\n".join([*lines[1:], lines[0]])
 
 
-def _certify_program() -> int:
+def _certify_program(settings: certify.Settings) -> int:
   """Prints the certificate of a program; returns 1 if it is not lossless."""
   for flag in (_VERIFIERS, _F32):
     if flag.present:
       raise UserError(f"--{flag.name} is for rules, not for --program")
-  usual = contracts.Settings()
-  proposal = _PROPOSALS.value
   program = names.load(str(_PROGRAM.value), "program")
   if not callable(program):
     raise UserError(
       f"program {_PROGRAM.value!r} is no function: give module:function"
     )
-  settings = contracts.Settings(
-    vocabulary=_VOCAB.value,
-    cases=_CASES.value if _CASES.present else usual.cases,
-    tree=_TREES.value,
-    proposal=proposal or usual.proposal,
-    arrays=_ARRAYS.value,
-    tolerance=_TOLERANCE.value,
-    strict=_STRICT.value,
-    seed=_SEED.value,
+  drawn = _PROPOSALS.value or proposals.WITHOUT_REPLACEMENT
+  found = certify.check_program(
+    program, tree=_TREES.value, proposal=drawn, **settings._asdict()
   )
-  result = programs.certify(program, settings)
-  cycle = contracts.is_cycle(program)
-  contract = contracts.CYCLE if cycle else contracts.VERIFY
-  print(f"{_PROGRAM.value}, a {contract}\n{result}")
-  return int(not result.lossless)
+  print(f"{_PROGRAM.value}, a {programs.contract(program)}\n{found}")
+  return int(not found.lossless)
 
 
 def _plan(settings: certify.Settings) -> tuple[list[Entry], list[Proposal]]:
@@ -262,7 +278,7 @@ def _plan(settings: certify.Settings) -> tuple[list[Entry], list[Proposal]]:
   declared = itertools.chain(*(rule.proposals for rule in rules.values()))
   drawn = names.split(_PROPOSALS.value) or [*PROPOSALS, *declared]
   drawn = {text: proposals.resolve(text) for text in drawn}
-  usual = {} if _TREES.value else certificate.USUAL
+  usual = {} if _TREES.value else plan.USUAL
   trees = names.split(_TREES.value) or usual
   trees = {text: tree_lib.parse(text) for text in trees}
   entries, reasons = [], {}

@@ -1,20 +1,32 @@
-"""One row of the certificate: a verifier, a proposal, a tree."""
+"""Certifies a rule on a tree, or a program, in five steps.
 
-import itertools
+1. plan.py: the trees, and worlds.py: the target p and the draft q.
+2. rules.py or programs.py: the exact distribution of the output in each world.
+3. compare.py: the output, continued by the target alone, must have the target's
+   law on all prefixes.
+4. compare.py: a smaller tree and vocabulary on which it still fails.
+5. report.py: the verdict and what is printed.
+"""
+
 import re
-from collections.abc import Iterable, Sequence
-
-import numpy as np
+from collections.abc import Callable, Iterable, Sequence
 
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
-from tv_jax.certify import drafts, outcome, worlds
-from tv_jax.certify.findings import Check, Failure, ProposalCheck, Settings
+from tv_jax.certify import plan, programs, rules, worlds
+from tv_jax.certify.compare import smaller, smallest
 from tv_jax.certify.proposal import check_proposal
-from tv_jax.certify.worlds import World
+from tv_jax.certify.report import (
+  Case,
+  Certificate,
+  ProposalCheck,
+  Settings,
+  Verdict,
+  verdict,
+)
 from tv_jax.io.errors import UserError
-from tv_jax.proposals import PROPOSALS, Proposal
-from tv_jax.tree import NO_CHILD, ROOT, Tree
+from tv_jax.proposals import PROPOSALS, WITHOUT_REPLACEMENT, Proposal
+from tv_jax.tree import Tree
 from tv_jax.verifiers import (
   VERIFIERS,
   Decide,
@@ -24,31 +36,7 @@ from tv_jax.verifiers import (
   unsupported_reason,
 )
 
-# The default trees, and the number of tokens on each.
-USUAL = {
-  "chain:5": 3,
-  "parents:0,0,2,2,4,4": 3,  # second children of second children
-  "branching:4": 6,
-  "parents:0,0,0,2,3,3,3,3,7,8": 6,  # four children of a third child
-  "chain:1": 64,  # tests rules that keep only the likeliest tokens
-  "eagle": 6,  # all drafts of draft models with few likely tokens
-}
 _SETTINGS = Settings()
-# Maximum number of decisions in a world whose drafts are all enumerated.
-BUDGET = 300_000
-# Maximum number of drafts in a thinned world, and in a world that is made to
-# reach a family.
-_FEW, _MANY = 100, 700
-
-
-def enumerable(tree: Tree, proposal: Proposal, settings: Settings) -> bool:
-  """Returns whether a world has few enough drafts and patterns of coins."""
-  V = settings.tokens(tree)
-  contexts = worlds.num_contexts(V, tree.max_depth)
-  if max(V**tree.max_children, contexts * V) > BUDGET:
-    return False
-  decisions = outcome.count_patterns(tree)
-  return drafts.count_outcomes(tree, proposal, V) * decisions <= BUDGET
 
 
 def check_size(tree: Tree, settings: Settings) -> None:
@@ -64,7 +52,7 @@ def check(
   settings: Settings = _SETTINGS,
   *,
   proposal_check: ProposalCheck | None = None,
-) -> Check:
+) -> Certificate:
   """Certifies a rule for a proposal on a tree.
 
   Args:
@@ -84,158 +72,149 @@ def check(
     widths = tuple(sorted(tree.family_sizes))
     proposal_check = check_proposal(proposal, settings, widths)
   if proposal_check and not proposal_check.sound:
-    faults = proposal_check.faults
-    return _without_law(tree, settings, faults, proposal_wrong=True)
+    return Certificate(Verdict.NOT_RUN, faults=proposal_check.faults)
   V, dtype = settings.tokens(tree), settings.dtype
-  own = rule not in VERIFIERS.values()
-  if faults := own and contract.rule_faults(rule, proposal, tree, dtype, V):
-    return _without_law(tree, settings, faults)
-  run = outcome.compile_rule(rule, proposal, tree, dtype, V)
-  return _enumerate(run, proposal, tree, settings)
+  if rule not in VERIFIERS.values():
+    faults = contract.rule_faults(rule, proposal, tree, dtype, V)
+    if faults:
+      return Certificate(verdict([], faults), faults=tuple(faults))
+  cases = rules.cases(rule, proposal, tree, settings)
+  faults = _distinct(fault for case in cases for fault in case.faults)
+  if any(case.wrong is None for case in cases):
+    return Certificate(verdict([], faults), faults=faults)
+  wrong = [case.wrong for case in cases]
+  failing = [x for x in cases if x.wrong or (x.faults and not any(wrong))]
+  shown = smallest(failing)
+  return Certificate(
+    verdict(wrong, faults),
+    cases,
+    shown and shown._replace(faults=faults),
+    faults=faults,
+  )
 
 
 def smallest_failure(
-  verifier: Verifier, proposal: Proposal, known: Failure, settings: Settings
-) -> Failure:
-  """Returns a failure on a small part of the tree that is still clear.
-
-  Parts of the tree that were offered in the known failure are tried, the
-  smallest first. If the rule fails on none of them, the known failure is
-  returned.
+  verifier: Verifier, proposal: Proposal, known: Case, settings: Settings
+) -> Case:
+  """Returns a failing case on a small part of the tree that is still clear.
 
   Args:
     verifier: The rule.
     proposal: How siblings are drawn.
-    known: A failure.
-    settings: The settings of the known failure.
+    known: A failing case.
+    settings: The settings of the known case.
   """
-  if not (known.world and known.outcome):
-    return known
-  for part in parts(known.tree, np.flatnonzero(known.outcome.nodes)):
-    V = part.max_children + 1
-    if unsupported_reason(verifier, part, proposal):
-      continue
-    if known.world.p.shape[1] < V:
-      continue
+
+  def cases_on(tree) -> Sequence[Case]:
+    V = tree.max_children + 1
+    refused = unsupported_reason(verifier, tree, proposal)
+    if refused or known.world.vocabulary < V:
+      return []
     few = settings._replace(vocabulary=V, cases=18)
     try:
-      run = outcome.compile_rule(verifier, proposal, part, few.dtype, V)
-      small = _enumerate(run, proposal, part, few).failure
+      return rules.cases(verifier, proposal, tree, few)
     except Exception:  # the rule refuses this tree
-      continue
-    if small is None or small.world is None:
-      continue
-    if not known.law_broken and small.contract_broken:
-      return small
-    enough = min(1e-2, 0.3 * known.distance)
-    if known.law_broken and small.law_broken and small.distance >= enough:
-      return small._replace(faults=known.faults)
-  return known
+      return []
+
+  found = [
+    case
+    for case in smaller(known, cases_on)
+    if case.wrong == known.wrong and (case.wrong or case.faults)
+  ]
+  small = smallest([known, *found]) or known
+  return small._replace(faults=known.faults or small.faults)
 
 
-def parts(tree: Tree, offered: Sequence[int] | np.ndarray) -> list[Tree]:
-  """Returns parts of a failing tree, the smallest first.
+def check_program(
+  program: Callable,
+  *,
+  tree: Tree | str | None = None,
+  proposal: Proposal | str = WITHOUT_REPLACEMENT,
+  **fields,
+) -> Certificate:
+  """Certifies a program.
 
-  A part has the path to an offered node, the elder siblings of nodes on the
-  path, and none, one or all of the node's children. The last part has all
-  offered nodes.
+  Args:
+    program: A function in one of the contracts of programs.py. The names of its
+      parameters tell the contract.
+    tree: The tree that a verifier gets. None: several trees, to depth 5 and to
+      4 siblings. "chain": several chains.
+    proposal: How the siblings that a verifier gets are drawn.
+    **fields: Fields of `Settings`.
+
+  Raises:
+    ExploreError: The program cannot be explored; one line tells why and where.
   """
-  nodes = [ROOT, *map(int, offered)]
-  sets = {_paths(tree, nodes)}
-  for node in nodes:
-    below = [c for c in tree.children[node].tolist() if c != NO_CHILD]
-    for some in ([], below[:1], below):
-      sets.add(_paths(tree, [node, *some]))
-  smaller = [paths for paths in sets if 0 < len(paths) < len(tree) - 1]
-  smaller.sort(key=lambda paths: (len(paths), sorted(paths)))
-  return [tree_lib.from_paths(paths) for paths in smaller]
-
-
-def _paths(tree: Tree, nodes: Iterable[int]) -> frozenset[tuple[int, ...]]:
-  """Returns the paths, as ranks, to nodes, ancestors and all elder siblings."""
-  paths = set()
-  for node in nodes:
-    ranks = tree.rank[tree.paths[node]].tolist()[1 : tree.depth[node] + 1]
-    for depth, last in enumerate(ranks):
-      paths |= {(*ranks[:depth], rank) for rank in range(last + 1)}
-  return frozenset(paths)
-
-
-def _without_law(tree, settings, faults, method="not run", **fields) -> Check:
-  return Check(
-    method=method,
-    vocabulary=settings.tokens(tree),
-    failure=Failure(tree=tree, faults=tuple(faults), **fields),
-  )
-
-
-def _worlds(proposal, tree, settings, *, whole: bool) -> list[World]:
-  """Returns the worlds of a row, thinned if their drafts are too many."""
-  V = settings.tokens(tree)
-  contexts = worlds.num_contexts(V, tree.max_depth)
-  made = worlds.generate(settings.seed, settings.cases, V, contexts)
-  if whole:
-    return made
-  # All kinds of worlds, thinned; then worlds that are made to reach a family.
-  families = tree.inner.tolist()
-  aims = [(ROOT, _FEW)] * len(made) + [(node, _MANY) for node in families]
-  made += worlds.generate(
-    settings.seed + 1, len(families), V, contexts, ["smooth"]
-  )
-  return [
-    drafts.thin(i, tree, proposal, world, *aim)
-    for i, (world, aim) in enumerate(zip(made, aims, strict=True))
-  ]
-
-
-def _enumerate(run, proposal, tree, settings) -> Check:
-  """Certifies a rule, compiled by `compile_rule`, in the worlds of a row."""
-  V = settings.tokens(tree)
-  allowed = outcome.tolerance(settings.dtype)
-  whole = enumerable(tree, proposal, settings)
-  made = _worlds(proposal, tree, settings, whole=whole)
-  outcomes = [run(world) for world in made]
-  if not all(found.complete for found in outcomes):
-    seen = itertools.chain(*(found.faults for found in outcomes))
-    # The stopping distribution lacks the missing paths, too.
-    told = _distinct(x for x in seen if not x.startswith("stopping"))
-    if told:
-      return _without_law(tree, settings, told, "too many paths")
-    return Check(method="too many paths", vocabulary=V)
-  failures = [
-    Failure(
-      tree=tree,
-      proposal=proposal,
-      world=world,
-      faults=found.faults,
-      law_broken=not found.distance <= allowed,
-      outcome=found,
+  settings, proposal = Settings(**fields), proposals.resolve(proposal)
+  kind = programs.contract(program)
+  cycle = kind == programs.CYCLE
+  if kind is None:
+    raise UserError(
+      f"{program} is neither a {programs.CYCLE} nor a {programs.VERIFY}: name"
+      " its parameters so"
     )
-    for world, found in zip(made, outcomes, strict=True)
-    if found.faults or not found.distance <= allowed
-  ]
-  faults = _distinct(itertools.chain(*(x.faults for x in failures)))
-  if not all(found.believed for found in outcomes):
-    # The thresholds are wrong, and so is the distribution computed from them.
-    return _without_law(tree, settings, faults, "exact")
-  failure = max(failures, key=_clearness, default=None)
-  return Check(
-    method="exact",
-    vocabulary=V,
-    cases=len(outcomes),
-    whole=whole,
-    distance=float(np.max([found.distance for found in outcomes])),
-    length=float(np.mean([found.length for found in outcomes])),
-    reached=np.any([found.reached for found in outcomes], axis=0),
-    failure=failure and failure._replace(faults=faults),
-  )
+  if cycle and proposal != WITHOUT_REPLACEMENT:
+    raise UserError("a cycle is not told how siblings are drawn")
+  trials = plan.plan(cycle, proposal, tree, settings)
+  cases = [*programs.cases(program, proposal, trials, settings)]
+  found = [case for case in cases if case.failed]
+  if found and trials[0].V > 2:
+    left = settings.runs
+
+    def cases_on(tree):
+      nonlocal left
+      few = plan.few(tree)
+      made = programs.few_cases(program, proposal, few, settings)
+      made = [*made] if left > 0 else []
+      left -= sum(case.runs for case in made)
+      return made
+
+    found.sort(key=lambda case: bool(case.wrong) and case.distance)
+    found += smaller(found[-1], cases_on)
+  shown = smallest(case for case in found if case.wrong)
+  closed = smallest(case._replace(wrong=False) for case in found if case.closed)
+  wrong = [case.wrong for case in cases]
+  # A slow program was not tried on every kind of laws.
+  if len(cases) < sum(trial.needed for trial in trials):
+    wrong.append(None)
+  if settings.strict and closed:
+    wrong.append(True)
+  notes = [] if cycle else [f"  {plan.told(trials)} {proposal.name}"]
+  if not shown and len(cases) < len(trials):
+    notes.append(
+      f"  {sum(x.runs for x in cases)} runs were made after {len(cases)} of"
+      f" {len(trials)} cases; the first {len(worlds.KINDS)} have each kind of"
+      " laws"
+    )
+  found = verdict(wrong, ())
+  if found == Verdict.UNDECIDED:
+    notes.append(_way_out(cases, cycle))
+  return Certificate(found, cases, shown, closed, notes=tuple(notes))
 
 
-def _clearness(failure: Failure):
-  """Returns a sort key: large for few nodes and contexts, and large errors."""
-  assert failure.outcome is not None
-  size = failure.outcome.nodes.sum() + len(failure.outcome.contexts)
-  return failure.law_broken, bool(failure.faults), failure.distance / size
+def assert_lossless(program: Callable, **asked) -> None:
+  """Raises AssertionError with the smallest failing case.
+
+  Args:
+    program: A function in one of the contracts.
+    **asked: What `check_program` is asked.
+  """
+  found = check_program(program, **asked)
+  if not found.lossless:
+    raise AssertionError(repr(found))
+
+
+def _way_out(cases: Sequence[Case], cycle: bool) -> str:
+  """Says which smaller certificate may decide."""
+  V = max((x.world.vocabulary for x in cases if x.wrong is None), default=0)
+  if V == plan.WIDE:
+    return (
+      "  too many paths with 64 tokens (a race of noise is one choice as an"
+      " argmax); --vocab=5 leaves these cases out, and with them faults beyond"
+      " the 50 likeliest tokens"
+    )
+  smaller = "--vocab=3" if cycle else "--trees=chain:2 --vocab=3"
+  return f"  too many paths: {smaller} has fewer"
 
 
 def _distinct(faults: Iterable[str]) -> tuple[str, ...]:

@@ -1,269 +1,157 @@
-"""Certifies a program: compares its exact output law with the target's.
+"""The exact distribution of a program's output: all its random choices.
 
-A program is a Python function in one of two contracts (contracts.py). It runs
-as a cycle on random laws. Its output, continued by the target alone, must have
-the target's law on all prefixes. `assert_lossless` is a certificate for tests.
+A program is a Python function in one of two contracts. A cycle drafts, decides
+and returns tokens. A verifier is given a drafted tree and decides; it becomes a
+cycle by drawing the tree's tokens before it.
 """
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any
 
-from tv_jax import proposals
-from tv_jax.certify import certificate, trials, words, worlds
-from tv_jax.certify.contracts import (
-  CONTEXT,
-  FLOAT32,
-  Settings,
-  as_cycle,
-  is_cycle,
-)
-from tv_jax.certify.dice import ExploreError, Law, explore
-from tv_jax.certify.trials import Laws, Trial
+import jax.numpy as jnp
+import numpy as np
+
+from tv_jax.certify.compare import compare
+from tv_jax.certify.dice import ExploreError, explore, jax_tracing
+from tv_jax.certify.plan import WIDE, Trial
+from tv_jax.certify.report import FLOAT32, Case, Settings
+from tv_jax.certify.worlds import CONTEXT, Endless, Laws
 from tv_jax.io.errors import UserError
-from tv_jax.proposals import WITHOUT_REPLACEMENT
+from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 
-_VERDICTS = ("LOSSLESS", "UNDECIDED", "NOT LOSSLESS")
-_BUT_FOR = ", but for a coin that is exactly 0"
+CYCLE = "cycle(p, q, context, rng) -> tokens"
+VERIFY = "verify(tree, tokens, q, p, rng) -> (path, next token)"
 
 
-class WrongPrefix(NamedTuple):
-  """A prefix whose probability differs from the target's."""
+def contract(program: Callable) -> str | None:
+  """Tells a cycle from a verifier by the names of its parameters.
 
-  prefix: tuple[int, ...]  # the shortest; among several, the largest excess
-  chance: float  # its probability
-  wanted: float  # its probability under the target
+  Returns:
+    `CYCLE` or `VERIFY`; None for a rule or another object.
+  """
+  try:
+    parameters = {*inspect.signature(program).parameters}
+  except (TypeError, ValueError):
+    return None
+  if "context" in parameters:
+    return CYCLE
+  return VERIFY if "tree" in parameters else None
 
 
-class Case(NamedTuple):
-  """The result of running a program with one pair of laws."""
+def cases(
+  program: Callable,
+  proposal: Proposal,
+  trials: Sequence[Trial],
+  settings: Settings,
+) -> Iterator[Case]:
+  """Runs a program in all worlds, until it fails or has run long enough."""
+  runs = 0
+  for number, trial in enumerate(trials):
+    case = run(
+      program, proposal, trial.tree, world(trial, number, settings), settings
+    )
+    yield case
+    runs += case.runs
+    # A small failure may be rounding: further cases may show a real fault.
+    failed = case.wrong and case.distance > FLOAT32
+    if failed or runs > settings.runs:
+      return
 
-  laws: tuple[Laws, Laws]  # the target's and the draft's
-  law: Law  # the output's
-  distance: float  # total variation, see `compare`
-  failure: WrongPrefix | None
-  closed: tuple[int, ...] = ()  # a forbidden prefix, see `_closed`
-  tree: Tree | None = None  # of a verifier
 
-  def verdict(self, settings: Settings) -> str:
-    """Returns an entry of `_VERDICTS`."""
-    if self.failure:
-      return "NOT LOSSLESS"
-    near = self.distance <= settings.allowed and self.law.blur <= FLOAT32
-    return "LOSSLESS" if near else "UNDECIDED"
-
-  def __repr__(self) -> str:
-    """Shows the laws, and a prefix with a wrong probability."""
-    p, q = self.laws
-    prefix = self.failure.prefix if self.failure else self.closed
-    alphabet = " ".join(map(words.name, range(p.V)))
-    tree = f"{words.tree(self.tree)}, " if self.tree else ""
-    lines = [f"  {tree}tokens {alphabet}, laws of kind {p.kind!r}"]
-    for path in words.paths(p.V, max(len(prefix), 2), prefix):
-      after = (*CONTEXT, *path)
-      lines.append(words.laws(path, p(after), q(after)))
-    if self.failure:
-      begins = words.begins(*self.failure)
-      lines.append(f"{begins}; total variation {self.distance:.2g}")
-    elif self.closed:
-      lines.append(
-        f"  the output begins {words.word(prefix)}, which the target never"
-        " does, if a uniform is exactly 0"
+def few_cases(
+  program: Callable, proposal: Proposal, trial: Trial, settings: Settings
+) -> Iterator[Case]:
+  """Runs a program in worlds of few tokens and simple fractions."""
+  for number in range(8):
+    try:
+      yield run(
+        program, proposal, trial.tree, world(trial, number, settings), settings
       )
-    return "\n".join(lines)
+    except ExploreError:  # it may need more tokens, or another tree
+      return
 
 
-class Certificate(NamedTuple):
-  """The result of running a program with all laws."""
-
-  verdict: str  # an entry of `_VERDICTS`
-  cases: list[Case]  # in the order of their runs
-  smallest: Case | None  # the clearest failing case
-  closed: Case | None  # the smallest case that shows a <= on a coin
-  notes: list[str]  # lines about the trees and the cases left out
-
-  @property
-  def lossless(self) -> bool:
-    """Whether the verdict is LOSSLESS."""
-    return self.verdict == "LOSSLESS"
-
-  @property
-  def distance(self) -> float:
-    """The largest total variation of all cases, `smallest` included."""
-    failing = [self.smallest] if self.smallest else []
-    return max(case.distance for case in [*self.cases, *failing])
-
-  def __repr__(self) -> str:
-    """Returns the verdict and the smallest failing case."""
-    counts = collections.Counter(case.laws[0].V for case in self.cases)
-    several = (f"{n} cases of {V} tokens" for V, n in sorted(counts.items()))
-    laws = [case.law for case in self.cases]
-    lengths = [len(x) * y for law in laws for x, y in law.chances.items()]
-    only_closed = self.closed and not self.smallest
-    lines = [
-      f"{self.verdict}{_BUT_FOR * bool(only_closed)}:"
-      " total variation"
-      f" {self.distance:.2g} at most in {', '.join(several)},"
-      f" {float(sum(lengths)) / len(laws):.3f} tokens a cycle,"
-      f" {sum(law.runs for law in laws)} runs",
-      *self.notes,
-    ]
-    if unexplored := max(float(law.unexplored) for law in laws):
-      lines.append(
-        f"  not followed: paths of weight {unexplored:.2g} at most in a case,"
-        " which count as wrong unless the law fails without them"
-      )
-    if blur := max(float(law.blur) for law in laws):
-      lines.append(
-        "  tiny numbers that are added to noise, or clamp it, are left out;"
-        f" they change the law by {blur:.2g} at most"
-      )
-    for told, chance in collections.ChainMap(
-      *(law.failures for law in laws)
-    ).items():
-      lines.append(f"remark: with a probability of {float(chance):.1g}, {told}")
-    if self.smallest:
-      lines += ["smallest failing case:", repr(self.smallest)]
-      if self.distance < FLOAT32:
-        lines.append(
-          "  so little is the rounding of a program that computes in float32:"
-          f" with a tolerance of {FLOAT32:g} it is not looked at"
-        )
-    if self.closed:
-      lines += [
-        "remark: a coin is compared with <= or >=, where < is right. It matters"
-        " if a uniform is exactly 0 (one in 2^24 in float32, one in 2^53 in"
-        " float64) and the target forbids a token, as under a grammar; --strict"
-        " makes it a failure:",
-        repr(self.closed._replace(failure=None)),
-      ]
-    return "\n".join(lines)
+def world(trial: Trial, number: int, settings: Settings) -> Endless:
+  """Makes the world of a trial."""
+  return Endless(
+    kind=trial.kind,
+    vocabulary=trial.V,
+    seed=(settings.seed, number, trial.V),
+    least=trial.least,
+    draft=trial.draft,
+    target=trial.target,
+  )
 
 
-def certify(program: Callable, settings: Settings | None = None) -> Certificate:
-  """Certifies a program.
+def run(
+  program: Callable,
+  proposal: Proposal,
+  tree: Tree | None,
+  world: Laws,
+  settings: Settings,
+) -> Case:
+  """Runs a program in a world.
 
   Args:
-    program: A function in one of the contracts. The names of its parameters
-      tell the contract.
+    program: The program.
+    proposal: How the siblings that a verifier gets are drawn.
+    tree: The tree that a verifier gets; None for a cycle.
+    world: The laws.
     settings: How much to try.
 
   Raises:
     ExploreError: The program cannot be explored; one line tells why and where.
   """
-  settings = settings or Settings()
-  cycle, proposal = is_cycle(program), proposals.resolve(settings.proposal)
-  if cycle and proposal != WITHOUT_REPLACEMENT:
-    raise UserError("a cycle is not told how siblings are drawn")
-  every, tried, found, runs = trials.plan(cycle, settings), [], [], 0
-  for number, trial in enumerate(every):
-    case = _case(program, trial, number, settings)
-    runs += case.law.runs
-    tried.append(case)
-    if case.failure or case.closed:
-      found.append((trial, case))
-    # A small failure may be rounding: further cases may show a real fault.
-    failed = case.failure and case.distance > FLOAT32
-    if failed or runs > settings.runs:
-      break
-  # A clear failure, if there is one, is made smaller.
-  found.sort(key=lambda pair: pair[1].failure is not None and pair[1].distance)
-  cases = [case for _, case in found]
-  if found and every[0].V > 2:
-    cases += _smaller(program, found[-1][0], settings)
-  failing = [case for case in cases if case.failure]
-  clear = max((case.distance for case in failing), default=0) / 10
-  smallest = _smallest(case for case in failing if case.distance >= clear)
-  closed = _smallest(case for case in cases if case.closed)
-  notes = [] if cycle else [f"  {trials.told(every)} {settings.proposal}"]
-  if not smallest and len(tried) < len(every):
-    notes.append(
-      f"  {runs} runs were made after {len(tried)} of {len(every)} cases; the"
-      f" first {len(worlds.KINDS)} have each kind of laws"
-    )
-  verdicts = {case.verdict(settings) for case in tried}
-  # A slow program was not tried on every kind of laws.
-  if len(tried) < sum(trial.needed for trial in every):
-    verdicts.add("UNDECIDED")
-  if settings.strict and closed:
-    verdicts.add("NOT LOSSLESS")
-  verdict = max(verdicts, key=_VERDICTS.index)
-  if verdict == "UNDECIDED":
-    notes.append(_way_out(tried, cycle, settings))
-  return Certificate(verdict, tried, smallest, closed, notes)
-
-
-def _way_out(tried: Sequence[Case], cycle: bool, settings: Settings) -> str:
-  """Says which smaller certificate may decide."""
-  large = [case for case in tried if case.verdict(settings) == "UNDECIDED"]
-  V = max((case.laws[0].V for case in large), default=0)
-  if V == trials.WIDE:
-    return (
-      "  too many paths with 64 tokens (a race of noise is one choice as an"
-      " argmax); --vocab=5 leaves these cases out, and with them faults beyond"
-      " the 50 likeliest tokens"
-    )
-  smaller = "--vocab=3" if cycle else "--trees=chain:2 --vocab=3"
-  return f"  too many paths: {smaller} has fewer"
-
-
-def _smallest(cases: Iterable[Case]) -> Case | None:
-  """Returns the case with the fewest nodes, tokens and runs."""
-  return min(
-    cases,
-    key=lambda x: (len(x.tree or ()), x.laws[0].V, x.law.runs),
-    default=None,
-  )
-
-
-def _case(
-  program: Callable, trial: Trial, number: int, settings: Settings
-) -> Case:
-  V = trial.V
-  made_of = trial.kind, V, (settings.seed, number, V)
-  p = Laws(*made_of, 0, most=trial.target)
-  q = Laws(*made_of, 1, trial.least, trial.draft)
-  cycle = as_cycle(program, settings._replace(tree=trial.tree))
+  cycle = _as_cycle(program, proposal, tree, world, settings.arrays)
   try:
     law = explore(
-      lambda rng: _tokens(cycle(p, q, CONTEXT, rng), V),
-      budget=settings.runs // (10 if V == trials.WIDE else 1),
+      lambda rng: _tokens(cycle(rng), world.vocabulary),
+      budget=settings.runs // (10 if world.vocabulary == WIDE else 1),
     )
   except ExploreError as error:
-    if V == 3:
+    if world.vocabulary == 3:
       raise
-    raise ExploreError(f"with {V} tokens: {error}") from error.__cause__
-  distance, failure = compare(law, p, settings.allowed)
-  return Case((p, q), law, distance, failure, _closed(law, p), trial.tree)
+    raise ExploreError(
+      f"with {world.vocabulary} tokens: {error}"
+    ) from error.__cause__
 
+  @functools.cache
+  def target(path):
+    row = [*map(Fraction, world.at(path)[0].tolist())]
+    total = sum(row, Fraction(0))
+    return [x / total for x in row]
 
-def _smaller(program, trial: Trial, settings: Settings) -> Iterator[Case]:
-  """Yields failing cases of few tokens and simple fractions.
+  def forbidden(tokens):
+    """Returns the first prefix of probability 0."""
+    prefixes = (tokens[: i + 1] for i in range(len(tokens)))
+    return next((x for x in prefixes if not target(x[:-1])[x[-1]]), ())
 
-  The parts of a tree are tried, the smallest first, until one fails clearly or
-  the budget is spent.
-  """
-  trees, left = [trial.tree], settings.runs
-  if trial.tree:
-    trees[:0] = certificate.parts(trial.tree, range(1, len(trial.tree)))
-  for tree in trees:
-    widest, clear = tree.max_children if tree else trial.least, False
-    grid = Trial(tree, 2 if widest <= 2 else widest + 1, "grid", widest)
-    for number in range(8):
-      try:
-        case = _case(program, grid, number, settings)
-      except ExploreError:  # it may need more tokens, or another tree
-        break
-      left -= case.law.runs
-      clear |= case.failure is not None and case.distance > FLOAT32
-      if case.failure or case.closed:
-        yield case
-    if clear or left < 0:
-      return
+  # Paths that were not followed are wrong, unless the output fails without.
+  missing = float(law.unexplored) / 2
+  distance, prefix = compare(
+    law.chances, target, settings.allowed + missing + float(law.blur)
+  )
+  distance += -missing if prefix else missing
+  near = distance <= settings.allowed and law.blur <= FLOAT32
+  return Case(
+    tree=tree,
+    world=world,
+    runs=law.runs,
+    length=float(sum(len(x) * chance for x, chance in law.chances.items())),
+    distance=distance,
+    wrong=True if prefix else False if near else None,
+    prefix=prefix,
+    closed=next(filter(None, map(forbidden, law.edges)), ()),
+    unexplored=float(law.unexplored),
+    blur=float(law.blur),
+    failures=law.failures,
+  )
 
 
 def _tokens(output, V: int) -> tuple[int, ...]:
@@ -279,84 +167,90 @@ def _tokens(output, V: int) -> tuple[int, ...]:
   return tuple(map(int, tokens))
 
 
-def compare(
-  law: Law, p: Laws, tolerance: float
-) -> tuple[float, WrongPrefix | None]:
-  """Compares the law of a cycle's output with the target's.
+def _as_cycle(
+  program: Callable,
+  proposal: Proposal,
+  tree: Tree | None,
+  world: Laws,
+  arrays: str,
+) -> Callable:
+  """Returns a program as a function from rng to its output."""
+  convert, given = np.asarray, program
+  if arrays == "torch":
+    import torch  # before the program runs, so that its draws are followed
 
-  Returns:
-    Total variation, and the shortest prefix that is too likely. Unexplored
-    paths count as wrong, unless the explored paths already fail.
-  """
-  failure, distance, missing = None, 0.0, float(law.unexplored) / 2
-  for chances in _prefixes(law, p):
-    excess = {x: chance - wanted for x, (chance, wanted) in chances.items()}
-    distance = float(sum(map(abs, excess.values())) / 2)
-    if failure is None and distance - missing - law.blur > tolerance:
-      prefix = max(excess, key=lambda x: (excess[x], [-t for t in x]))
-      failure = WrongPrefix(prefix, *map(float, chances[prefix]))
-  return distance - missing if failure else distance + missing, failure
+    convert = torch.tensor
+  if arrays == "jax":
+    convert = jnp.asarray
 
+    def given(*arguments):
+      return program(*arguments[:-1], jax_tracing.given_key())
 
-def _closed(law: Law, p: Laws) -> tuple[int, ...]:
-  """Returns a prefix of probability 0 that a uniform of exactly 0 produces.
+  if tree is not None:
+    return functools.partial(_verify, given, tree, proposal, convert, world)
 
-  A coin of 0 that is compared with `<=` accepts a forbidden token.
-  """
-  for tokens in law.edges:
-    for i in range(1, len(tokens) + 1):
-      if not _share(p, tokens[:i]):
-        return tokens[:i]
-  return ()
+  def law(which, prefix):
+    prefix = tuple(map(int, prefix))
+    if prefix[: len(CONTEXT)] != CONTEXT:
+      raise UserError(
+        f"asked for the law after {list(prefix)}: prefixes begin with the"
+        f" context {list(CONTEXT)}"
+      )
+    return world.at(prefix[len(CONTEXT) :])[which].copy()
 
-
-def _share(p: Laws, tokens: Sequence[int]) -> Fraction:
-  """Returns the target's probability of the last token, given the others."""
-  law = [*map(Fraction, p((*CONTEXT, *tokens[:-1])).tolist())]
-  return law[tokens[-1]] / sum(law, Fraction(0))
-
-
-def _prefixes(law: Law, p: Laws) -> Iterator[dict]:
-  """Yields the probabilities of prefixes of 1, 2, .. tokens.
-
-  A prefix that no output extends is not extended: there the target continues
-  alone and adds nothing to the difference.
-
-  Yields:
-    For each prefix its probability, and its probability under the target.
-  """
-  begins: dict[tuple, Fraction] = {}
-  for tokens, chance in law.chances.items():
-    for i in range(len(tokens) + 1):
-      begins[tokens[:i]] = begins.get(tokens[:i], Fraction(0)) + chance
-  inner = {x[:i] for x in law.chances for i in range(len(x))} | {()}
-  # For each prefix: the probability that the target completes it after a cycle,
-  # and the probability under the target alone.
-  level = {(): (Fraction(0), Fraction(1))}
-  for _ in range(max(map(len, law.chances), default=1)):
-    new = {}
-    for x, (after, alone) in level.items():
-      if x not in inner:
-        new[x] = after, alone
-        continue
-      after += law.chances.get(x, Fraction(0))
-      for token in range(p.V):
-        share = _share(p, (*x, token))
-        new[*x, token] = after * share, alone * share
-    level = new
-    yield {
-      x: (begins.get(x, Fraction(0)) + after, alone)
-      for x, (after, alone) in level.items()
-    }
+  p, q = (functools.partial(law, which) for which in (0, 1))
+  if arrays == "jax":
+    p, q = map(jax_tracing.with_arrays, (p, q))  # once for all runs
+    return lambda rng: given(p, q, CONTEXT, rng)
+  return lambda rng: given(
+    lambda prefix: convert(p(prefix)),
+    lambda prefix: convert(q(prefix)),
+    CONTEXT,
+    rng,
+  )
 
 
-def assert_lossless(program: Callable, **settings) -> None:
-  """Raises AssertionError with the smallest failing case.
+def _verify(program, tree, proposal, convert, world, rng):
+  """Draws a tree's tokens and lets a verifier decide."""
+  tokens: list = [None] * len(tree)
+  paths: list[tuple] = [()] * len(tree)
+  for node in range(len(tree)):
+    children = [i for i, parent in enumerate(tree.parents) if parent == node]
+    law, drawn = world.at(paths[node])[1], []
+    law = law / law.sum()
+    for child in children:
+      step = proposal.following(law, tuple(drawn), len(children))
+      if not step.any():
+        raise UserError(
+          f"{proposal.name} draws no {len(children)} siblings from {law}"
+        )
+      drawn.append(int(rng.choice(len(law), p=step / step.sum())))
+      tokens[child] = drawn[-1]
+      paths[child] = (*paths[node], drawn[-1])
+  p, q = (
+    convert(np.array([world.at(path)[i] for path in paths])) for i in (0, 1)
+  )
+  # A copy, because the program may change its list of tokens.
+  path, token = _returned(program(tree, [*tokens], q, p, rng))
+  for parent, node in zip([0, *path], path, strict=False):
+    if not 0 < node < len(tree) or tree.parents[node] != parent:
+      chain = path == [*range(1, len(path) + 1)]
+      remedy = " (--trees=chain for a verifier of chains)" if chain else ""
+      raise TypeError(
+        f"it returns the path {path}: give accepted nodes from a child of the"
+        f" root down, each below the one before{remedy}"
+      )
+  return [*(tokens[node] for node in path), token]
 
-  Args:
-    program: A function in one of the contracts.
-    **settings: Fields of `Settings`.
-  """
-  certificate = certify(program, Settings(**settings))
-  if not certificate.lossless:
-    raise AssertionError(repr(certificate))
+
+def _returned(output) -> tuple[list[int], Any]:
+  """Returns the path and the next token that a verifier returned."""
+  try:
+    path, token = output
+    path = path.tolist() if hasattr(path, "tolist") else path
+    return [*map(int, path)], token
+  except (TypeError, ValueError):
+    raise TypeError(
+      f"it returns {output!r:.80} and not a pair (path, next token), as a"
+      f" {VERIFY} does"
+    ) from None

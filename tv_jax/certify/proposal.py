@@ -26,8 +26,8 @@ import jax
 import numpy as np
 from scipy import special
 
-from tv_jax.certify import compiling, drafts, outcome, words, worlds
-from tv_jax.certify.findings import ProposalCheck, Settings
+from tv_jax.certify import compiling, drafts, rules, words, worlds
+from tv_jax.certify.report import ProposalCheck, Settings
 from tv_jax.io import names
 from tv_jax.io.errors import UserError
 from tv_jax.proposals import INVALID, Proposal
@@ -118,7 +118,7 @@ def _plan(settings, widths) -> list[tuple[int, np.ndarray, int]]:
 
 def _laws(settings, V) -> np.ndarray:
   """Returns draft laws [L, V]: random, uniform, one-hot and rising."""
-  drawn = worlds.generate(settings.seed, settings.cases, V, 1)
+  drawn = worlds.generate(settings.seed, settings.cases or 27, V, 1)
   rising = np.arange(V) / np.arange(V).sum()
   laws = [*(case.q[0] for case in drawn), np.full(V, 1 / V), np.eye(V)[V - 1]]
   return np.stack([*laws, rising]).astype(settings.dtype)
@@ -191,7 +191,7 @@ def _wrong_laws(
     drawn = (family.tokens != INVALID)[..., None]
     error = np.where(drawn, error, 0).max(axis=-1)
     seen.append(float(error.max()))
-    if error.max() > outcome.tolerance(dtype):
+    if error.max() > rules.tolerance(dtype):
       row, j = np.unravel_index(error.argmax(), error.shape)
       padded = f", padded by {width - k} absent siblings"
       yield (

@@ -1,29 +1,112 @@
-"""Random worlds to certify rules on.
+"""Random worlds: a target p and a draft q over a small vocabulary.
 
-A world is a target distribution p and a draft distribution q after every
-context. A context is the path of tokens below the root. Contexts are numbered
-as the nodes of the full V-ary tree: 0 is the empty path, and token t below
-context c leads to c * V + t + 1. Both distributions depend on the context
-alone, so nodes with the same path, such as siblings drawn twice, share them. A
-world stores at most `ROWS` rows, and context c uses row c modulo their number.
+A world has a distribution p and a distribution q after every context. A context
+is the path of tokens below the root. Contexts are numbered as the nodes of the
+full V-ary tree: 0 is the empty path, and token t below context c leads to
+c * V + t + 1. Both distributions depend on the context alone, so nodes with the
+same path, such as siblings drawn twice, share them.
+
+A rule runs on arrays: a `World` stores at most `ROWS` rows, and context c uses
+row c modulo their number. A program asks for one law after another, to any
+depth: an `Endless` world makes them on demand.
 """
 
+import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from tv_jax.io.errors import UserError
 
 ROWS = 257
+CONTEXT = (1, 0)  # the tokens before a program's cycle
+# Kept here because numpy.random has stand-ins while a program runs.
+_GENERATOR, _BITS = np.random.Generator, np.random.PCG64
+
+
+class Laws(Protocol):
+  """What is asked of a world of any form."""
+
+  @property
+  def kind(self) -> str:
+    """How the laws were made, a key of `KINDS`."""
+    ...
+
+  @property
+  def vocabulary(self) -> int:
+    """Number of tokens."""
+    ...
+
+  def at(self, path: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns p and q [V] after a path."""
+    ...
 
 
 class World(NamedTuple):
-  """A target and a draft over a small vocabulary."""
+  """A target and a draft over a small vocabulary, as arrays."""
 
   kind: str
   p: np.ndarray  # [R, V] the target's distribution after each context
   q: np.ndarray  # [R, V] the draft's distribution after each context
+
+  @property
+  def vocabulary(self) -> int:
+    """Number of tokens."""
+    return self.p.shape[1]
+
+  def at(self, path: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns p and q [V] after a path."""
+    context = 0
+    for token in path:
+      context = below(context, token, self.vocabulary)
+    return self.p[context % len(self.p)], self.q[context % len(self.q)]
+
+
+@dataclasses.dataclass(eq=False)
+class Endless:
+  """A target and a draft after paths of any length, made on demand.
+
+  Attributes:
+    kind: A key of `KINDS`.
+    vocabulary: Number of tokens.
+    seed: Seed of all laws.
+    least: Minimum number of tokens with a positive probability under q.
+    draft: Maximum number of tokens with a positive probability under q, at
+      depth 0, 1, ..; the last entry holds for all greater depths. Empty: all.
+    target: The same under p.
+  """
+
+  kind: str
+  vocabulary: int
+  seed: tuple[int, ...]
+  least: int = 1
+  draft: Sequence[int] = ()
+  target: Sequence[int] = ()
+  _known: dict = dataclasses.field(default_factory=dict, repr=False)
+
+  def at(self, path: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns p and q [V] after a path."""
+    path = tuple(map(int, path))
+    if path not in self._known:
+      prefix = *CONTEXT, *path
+      rng = _GENERATOR(_BITS([*self.seed, *prefix, len(prefix)]))
+      p, q = KINDS[self.kind](rng, self.vocabulary)
+      self._known[path] = (
+        self._few(p, 1, self.target, len(path)),
+        self._few(q, self.least, self.draft, len(path)),
+      )
+    return self._known[path]
+
+  def _few(self, law, least: int, most: Sequence[int], depth: int):
+    law = law.copy()
+    if np.count_nonzero(law) < least:
+      law = (law + 0.25) / (1 + 0.25 * self.vocabulary)
+    kept = most[min(depth, len(most) - 1)] if most else self.vocabulary
+    if kept < self.vocabulary:
+      law[np.argsort(law)[:-kept]] = 0
+      law /= law.sum()
+    return law
 
 
 def below(context, token, V: int):

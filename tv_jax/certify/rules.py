@@ -1,4 +1,4 @@
-"""The exact distribution of a rule's output, on given drafts.
+"""The exact distribution of a rule's output: all drafts, all paths of coins.
 
 Axes: O drafts, E patterns of coins, N nodes, U contexts, V vocabulary.
 
@@ -27,14 +27,16 @@ random. Neither may change the decision.
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import jax
 import numpy as np
 
-from tv_jax.certify import compiling, worlds
+from tv_jax.certify import compiling, words, worlds
 from tv_jax.certify import drafts as drafts_lib
+from tv_jax.certify.compare import compare
+from tv_jax.certify.report import Case, Settings
 from tv_jax.certify.worlds import World
 from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import ROOT, Tree
@@ -44,53 +46,15 @@ _BATCH = 1 << 14  # decisions in a compiled call
 _SMALL = 6  # largest number of nodes for which all patterns are tried
 # Drafts in a compiled call if the number of drafts depends on the world.
 _FEW = 64
+# Maximum number of decisions in a world whose drafts are all enumerated; and of
+# drafts in a thinned world, and in a world that is made to reach a family.
+BUDGET, _THIN, _REACH = 300_000, 100, 700
 # Events at a node. "offered": it was offered with a threshold above 0. In the
 # other events its turn came (its parent was entered, its elder siblings were
 # rejected), and p = q > 0 at its token, or q was one-hot, or it was INVALID.
 REACHED = "offered", "p = q", "one-hot q", "INVALID"
 # Factors of leaves' rows of q, which no rule may read.
 _SCALES = 1, 0, 3, np.nan
-
-
-class Outcome(NamedTuple):
-  """A rule's output in one world, over all drafts.
-
-  Attributes:
-    contexts: [U] the contexts that are drafted.
-    law: [U, V] probability that the output begins with a context and then a
-      token; 0 where context and token make another drafted context.
-    target: [U, V] the same under the target.
-    length: Expected tokens of a cycle.
-    faults: Breaches of the contract, in words.
-    reached: [4, N] what happened at each node; see `REACHED`.
-    example: [N] tokens of the likeliest of the drafts that go furthest along
-      the worst prefix.
-    thresholds: [N] the largest threshold of each node in that draft;
-      NOT_OFFERED where its coin is not compared.
-    believed: Whether the thresholds decide, as `law` assumes.
-    complete: Whether the patterns that were tried reach all outcomes.
-  """
-
-  contexts: np.ndarray
-  law: np.ndarray
-  target: np.ndarray
-  length: float
-  faults: tuple[str, ...]
-  reached: np.ndarray
-  example: np.ndarray
-  thresholds: np.ndarray
-  believed: bool = True
-  complete: bool = True
-
-  @property
-  def nodes(self) -> np.ndarray:
-    """[N] whether a node was offered with a threshold above 0."""
-    return self.reached[0]
-
-  @property
-  def distance(self) -> float:
-    """Total variation between the output's distribution and the target's."""
-    return 0.5 * float(np.abs(self.law - self.target).sum())
 
 
 class Decided(NamedTuple):
@@ -104,11 +68,6 @@ class Decided(NamedTuple):
   # Whether each of the two probes leaves the decision unchanged.
   honest: np.ndarray  # [O, E]
   closed: np.ndarray  # [O, E]
-
-
-def count_patterns(tree: Tree) -> int:
-  """Returns how many patterns of coins are tried on a tree."""
-  return 2 ** (len(tree) - 1) if _all_patterns(tree) else len(tree)
 
 
 def _patterns(tree: Tree, dtype: type) -> np.ndarray:
@@ -126,14 +85,41 @@ def _all_patterns(tree):
   return len(tree) <= _SMALL
 
 
+def cases(
+  verifier: Verifier, proposal: Proposal, tree: Tree, settings: Settings
+) -> list[Case]:
+  """Runs a rule in all worlds, which are thinned if their drafts are many."""
+  V, count = settings.tokens(tree), settings.cases or 27
+  contexts = worlds.num_contexts(V, tree.max_depth)
+  made = worlds.generate(settings.seed, count, V, contexts)
+  if not _enumerable(tree, proposal, V):
+    # All kinds of worlds, thinned; then worlds that are made to reach a family.
+    families = tree.inner.tolist()
+    aims = [(ROOT, _THIN)] * count + [(node, _REACH) for node in families]
+    made += worlds.generate(
+      settings.seed + 1, len(families), V, contexts, ["smooth"]
+    )
+    made = [
+      drafts_lib.thin(i, tree, proposal, world, *aim)
+      for i, (world, aim) in enumerate(zip(made, aims, strict=True))
+    ]
+  return [*map(compile_rule(verifier, proposal, tree, settings), made)]
+
+
+def _enumerable(tree: Tree, proposal: Proposal, V: int) -> bool:
+  """Returns whether a world has few enough drafts and patterns of coins."""
+  contexts = worlds.num_contexts(V, tree.max_depth)
+  if max(V**tree.max_children, contexts * V) > BUDGET:
+    return False
+  patterns = 2 ** (len(tree) - 1) if _all_patterns(tree) else len(tree)
+  return drafts_lib.count_outcomes(tree, proposal, V) * patterns <= BUDGET
+
+
 def compile_rule(
-  verifier: Verifier,
-  proposal: Proposal,
-  tree: Tree,
-  dtype: type,
-  V: int,
-) -> Callable[[World], Outcome]:
+  verifier: Verifier, proposal: Proposal, tree: Tree, settings: Settings
+) -> Callable[[World], Case]:
   """Compiles a rule as a function of a world; it tries all drafts."""
+  V, dtype = settings.tokens(tree), settings.dtype
   patterns = _patterns(tree, dtype)
   leaves = tree.num_children == 0
   count = drafts_lib.count_outcomes(tree, proposal, V)
@@ -150,7 +136,7 @@ def compile_rule(
 
   compiled = compiling.jit(jax.vmap(decide))
 
-  def run(world: World) -> Outcome:
+  def run(world: World) -> Case:
     p, q = (rows.astype(dtype) for rows in (world.p, world.q))
     drafts = drafts_lib.enumerate_drafts(tree, proposal, q.astype(float))
     assert drafts is not None
@@ -191,7 +177,8 @@ def compile_rule(
       low = patterns * (np.arange(len(tree)) != ROOT)
       tried = np.concatenate([patterns, low])
       decided = on_all(tried)
-    return _judge(tree, drafts, decided, tried == 0, p, q)
+    given = World(world.kind, p.astype(float), q.astype(float))
+    return _judge(tree, proposal, given, drafts, decided, tried == 0)
 
   return run
 
@@ -247,10 +234,10 @@ def _weights(threshold: np.ndarray, low: np.ndarray) -> np.ndarray:
   return factor.prod(axis=-1) / likes
 
 
-def _judge(tree, drafts, decided, low, p, q) -> Outcome:
+def _judge(tree, proposal, world, drafts, decided, low) -> Case:
   """Computes the output's distribution and the faults of the decisions."""
-  residual, threshold, p = (
-    array.astype(float) for array in (decided.residual, decided.threshold, p)
+  residual, threshold = (
+    array.astype(float) for array in (decided.residual, decided.threshold)
   )
   offered = threshold != NOT_OFFERED
   weight = _weights(threshold, low)
@@ -265,9 +252,8 @@ def _judge(tree, drafts, decided, low, p, q) -> Outcome:
   is_law = (abs(residual.sum(axis=-1) - 1) < 1e-3) & (residual >= 0).all(
     axis=-1
   )
-  outcome = np.arange(len(node))[:, None]
   nodes = np.zeros(drafts.tokens.shape)
-  np.add.at(nodes, (outcome, node), weight)
+  np.add.at(nodes, (np.arange(len(node))[:, None], node), weight)
   stop = nodes if decided.stop is None else decided.stop
   gap = np.nan_to_num(abs(stop - nodes), nan=1.0).max()
   lies = {
@@ -292,23 +278,37 @@ def _judge(tree, drafts, decided, low, p, q) -> Outcome:
       gap > tolerance(decided.threshold.dtype)
     ),
   }
+  # Where the thresholds lie, the distribution computed from them does, too.
+  complete = every_pattern or not off
+  known = complete and not any(map(np.any, lies.values()))
+  told = [fault for fault, wrong in faults.items() if np.any(wrong)]
+  if not complete:  # the stopping distribution lacks the missing paths, too
+    told = [fault for fault in told if not fault.startswith("stopping")]
+  residual = np.where(np.isfinite(residual), residual, 0)
+  chances = _chances(drafts, node, weight * ~invalid, residual)
+  distance, prefix = compare(
+    chances,
+    lambda path: world.at(path)[0].tolist(),
+    tolerance(decided.threshold.dtype),
+  )
+  details = ()
+  if prefix:
+    example = _example(tree, drafts, prefix.tokens, world.vocabulary)
+    compared = np.where(live[example, :, None], threshold[example], NOT_OFFERED)
+    drawn, passed = drafts.tokens[example], compared.max(axis=0)
+    details = _families(tree, proposal, world, prefix.tokens, drawn, passed)
   passable = live[..., None] & (threshold > 0)
-  weight = weight * drafts.chance[:, None] * ~invalid
-  context = drafts.context[outcome, node]
-  contexts, law, target = _output(drafts.context, context, weight, residual, p)
-  example = _example(tree, drafts, contexts, law, target)
-  compared = np.where(live[..., None], threshold, NOT_OFFERED)
-  return Outcome(
-    contexts,
-    law,
-    target,
-    example=drafts.tokens[example],
-    thresholds=compared[example].max(axis=0),
+  return Case(
+    tree=tree,
+    world=world,
+    runs=node.size,
     length=float((drafts.chance @ nodes) @ (tree.depth + 1.0)),
-    faults=tuple(fault for fault, wrong in faults.items() if np.any(wrong)),
-    reached=_reached(tree, drafts, passable, low, p, q),
-    believed=not any(map(np.any, lies.values())),
-    complete=every_pattern or not off,
+    distance=distance,
+    wrong=bool(prefix) if known else None,
+    prefix=prefix,
+    faults=tuple(told),
+    details=tuple(details),
+    reached=_reached(tree, drafts, passable, low, world.p, world.q),
   )
 
 
@@ -345,44 +345,76 @@ def _reached(tree, drafts, offered, low, p, q) -> np.ndarray:
   return np.any(np.stack(every), axis=1)
 
 
-def _example(tree, drafts, contexts, law, target) -> int:
-  """Returns the likeliest draft that goes furthest along the worst prefix."""
-  errors, V = np.abs(law - target), law.shape[1]
-  row, token = divmod(int(errors.argmax()), V)
-  prefixes = [worlds.below(int(contexts[row]), token, V)]
-  while prefixes[-1]:
-    prefixes.append((prefixes[-1] - 1) // V)
-  along = np.isin(drafts.context, prefixes) & (drafts.tokens != INVALID)
+def _chances(drafts, node, weight, residual) -> dict[tuple, float]:
+  """Returns the probability of each output.
+
+  Args:
+    drafts: The drafts.
+    node: [O, E] the accepted node.
+    weight: [O, E] probability of a path, given the draft.
+    residual: [O, E, V] distribution of the bonus token.
+  """
+  V, contexts = residual.shape[-1], np.unique(drafts.context)
+  ended = np.zeros((len(contexts), V))
+  context = np.take_along_axis(drafts.context, node, axis=1)
+  weight = weight * drafts.chance[:, None]
+  place = np.searchsorted(contexts, context)
+  np.add.at(ended, place, weight[..., None] * residual)
+  paths: dict[int, tuple[int, ...]] = {0: ()}
+  for context in contexts.tolist()[1:]:  # parents first
+    above, token = divmod(context - 1, V)
+    paths[context] = *paths[above], token
+  begun, ended = [*paths.values()], ended.tolist()
+  return {
+    (*path, token): chance
+    for path, row in zip(begun, ended, strict=True)
+    for token, chance in enumerate(row)
+    if chance
+  }
+
+
+def _example(tree, drafts, prefix, V) -> int:
+  """Returns the likeliest draft that goes furthest along a prefix."""
+  contexts = [0]
+  for token in prefix:
+    contexts.append(worlds.below(contexts[-1], token, V))
+  along = np.isin(drafts.context, contexts) & (drafts.tokens != INVALID)
   depth = np.where(along, tree.depth, 0).max(axis=1)
   return int(np.lexsort([drafts.chance, depth])[-1])
 
 
-def _output(drafted, context, weight, residual, p):
-  """Returns the contexts [U], the output's distribution and the target's.
+def _families(
+  tree, proposal, world, prefix, drawn, thresholds
+) -> Iterator[str]:
+  """Yields the siblings of a draft along a prefix.
 
   Args:
-    drafted: [O, N] the contexts of all nodes.
-    context: [O, E] the context of the accepted node.
-    weight: [O, E] probability of a draft and a path.
-    residual: [O, E, V] distribution of the bonus token.
-    p: [R, V] the target's distributions.
+    tree: The tree.
+    proposal: How siblings are drawn.
+    world: The distributions.
+    prefix: The tokens of the prefix.
+    drawn: [N] the draft's tokens.
+    thresholds: [N] the largest threshold of each node; NOT_OFFERED where its
+      coin is not compared.
   """
-  V, contexts = p.shape[1], np.unique(drafted)  # parents first
-  p = p[contexts % len(p)]
-  begun = np.zeros(p.shape)  # the cycle ends with this context and token
-  place = np.searchsorted(contexts, context)
-  np.add.at(begun, place, weight[..., None] * residual)
-  below = worlds.below(contexts[:, None], np.arange(V), V)
-  inner = np.isin(below, contexts)
-  ours, target = np.zeros(len(contexts)), np.ones(len(contexts))
-  for i, child in enumerate(contexts.tolist()[1:], 1):
-    # The target continues an output that ends above this context.
-    parent = np.searchsorted(contexts, (child - 1) // V)
-    token = (child - 1) % V
-    ours[i] = ours[parent] * p[parent, token] + begun[parent, token]
-    target[i] = target[parent] * p[parent, token]
-  ours, target = ours[:, None] * p + begun, target[:, None] * p
-  return contexts, np.where(inner, 0, ours), np.where(inner, 0, target)
+  for node in tree.inner.tolist():
+    path = tuple(drawn[tree.paths[node][1 : tree.depth[node] + 1]].tolist())
+    if path != prefix[: len(path)]:
+      continue
+    below = tree.children[node, : tree.num_children[node]]
+    tokens, q = drawn[below].tolist(), world.at(path)[1]
+    laws = (
+      words.row(proposal.following(q, tuple(tokens[:j]), len(tokens)))
+      for j in range(len(tokens))
+    )
+    passed = (
+      "-" if x == NOT_OFFERED else f"{x:.4g}" for x in thresholds[below]
+    )
+    yield (
+      f"  in a draft nodes {' '.join(map(str, below))} are"
+      f" {words.siblings(tokens)}, drawn from {', '.join(laws)}; thresholds"
+      f" {' '.join(passed)}"
+    )
 
 
 def tolerance(dtype) -> float:

@@ -1,87 +1,45 @@
-"""The cases of a program's certificate: random laws, and trees.
+"""The trees and the worlds in which a rule or a program is tried.
 
-A small vocabulary hides faults of late siblings and of long tails. So the cases
-have 3, 5 and 64 tokens, and their trees every depth and number of siblings of
-the trees in papers.
+A small vocabulary hides faults of late siblings and of long tails. So there are
+3, 5 or 6, and 64 tokens, and the trees have every depth and number of siblings
+of the trees in papers.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify import worlds
-from tv_jax.certify.contracts import CONTEXT, Settings, fixed_tree
-from tv_jax.io.errors import UserError
-from tv_jax.proposals import WITH_REPLACEMENT
+from tv_jax.certify.report import Settings
+from tv_jax.proposals import WITH_REPLACEMENT, Proposal
 from tv_jax.tree import Tree
 
+# The default trees of rules, and the number of tokens on each.
+USUAL = {
+  "chain:5": 3,
+  "parents:0,0,2,2,4,4": 3,  # second children of second children
+  "branching:4": 6,
+  "parents:0,0,0,2,3,3,3,3,7,8": 6,  # four children of a third child
+  "chain:1": 64,  # tests rules that keep only the likeliest tokens
+  "eagle": 6,  # all drafts of draft models with few likely tokens
+}
 # The value of `--trees` that asks for several chains.
 CHAINS = "chain"
 WIDE = 64  # the largest vocabulary, beyond a cut to the 50 likeliest
-# Kept here because numpy.random has stand-ins while a program runs.
-_GENERATOR, _BITS = np.random.Generator, np.random.PCG64
-
-
-@dataclasses.dataclass(eq=False)
-class Laws:
-  """The target's or the draft's law after any prefix, made on demand.
-
-  Attributes:
-    kind: A key of `worlds.KINDS`.
-    V: Number of tokens.
-    seed: Seed of the target's and the draft's laws together.
-    which: 0 for the target's laws, 1 for the draft's.
-    least: Minimum number of tokens with a positive probability.
-    most: Maximum number of tokens with a positive probability, at depth 0, 1,
-      ..; the last entry holds for all greater depths. Empty: V.
-    known: The laws that were asked for.
-  """
-
-  kind: str
-  V: int
-  seed: tuple[int, ...]
-  which: int
-  least: int = 1
-  most: Sequence[int] = ()
-  known: dict[tuple, np.ndarray] = dataclasses.field(default_factory=dict)
-
-  def __call__(self, prefix: Sequence[int]) -> np.ndarray:
-    """Returns the law [V] of the token after a prefix."""
-    prefix = tuple(map(int, prefix))
-    if prefix[: len(CONTEXT)] != CONTEXT:
-      raise UserError(
-        f"asked for the law after {list(prefix)}: prefixes begin with the"
-        f" context {list(CONTEXT)}"
-      )
-    if prefix not in self.known:
-      rng = _GENERATOR(_BITS([*self.seed, *prefix, len(prefix)]))
-      law = worlds.KINDS[self.kind](rng, self.V)[self.which]
-      if np.count_nonzero(law) < self.least:
-        law = (law + 0.25) / (1 + 0.25 * self.V)
-      limits, depth = self.most or (self.V,), len(prefix) - len(CONTEXT)
-      most = limits[min(depth, len(limits) - 1)]
-      law[np.argsort(law)[:-most]] = 0
-      law /= law.sum() if most < self.V else 1
-      self.known[prefix] = law
-    return self.known[prefix].copy()
 
 
 class Trial(NamedTuple):
-  """The tree and the kind of laws of one case."""
+  """The tree and the kind of laws of one case of a program."""
 
   tree: Tree | None  # None for a cycle
   V: int
   kind: str
   least: int  # minimum number of tokens that q can draw
-  # The maximum number of tokens with a positive probability, see `Laws`.
+  # The maximum number of tokens with a positive probability, see `Endless`.
   draft: Sequence[int] = ()
   target: Sequence[int] = ()
   needed: bool = False  # without this case no program is LOSSLESS
@@ -95,27 +53,46 @@ def told(trials: Sequence[Trial]) -> str:
   return f"trees to depth {depth} and to {siblings} siblings, drawn"
 
 
-def plan(cycle: bool, settings: Settings) -> list[Trial]:
-  """Returns all cases."""
-  names = [*itertools.islice(itertools.cycle(worlds.KINDS), settings.cases)]
+def few(tree: Tree | None) -> Trial:
+  """Returns a case of few tokens and simple fractions."""
+  widest = tree.max_children if tree else 1
+  return Trial(tree, 2 if widest <= 2 else widest + 1, "grid", widest)
+
+
+def plan(
+  cycle: bool,
+  proposal: Proposal,
+  asked: Tree | str | None,
+  settings: Settings,
+) -> list[Trial]:
+  """Returns all cases of a program.
+
+  Args:
+    cycle: Whether the program drafts for itself.
+    proposal: How the siblings that a verifier gets are drawn.
+    asked: The tree that a verifier gets, or `CHAINS`; None: several trees.
+    settings: How much to try.
+  """
+  count = settings.cases or 24
+  names = [*itertools.islice(itertools.cycle(worlds.KINDS), count)]
   first, rest = names[: len(worlds.KINDS)], names[len(worlds.KINDS) :]
 
   def of(tree, V, names, **more):
-    tree = None if cycle else fixed_tree(tree)
+    tree = None if cycle else tree_lib.resolve(tree or "kary:2x2")
     widest = tree.max_children if tree else 1
     V = worlds.tokens_for(widest, V)
     least = more.pop("least", widest)
     return [Trial(tree, V, name, least, **more) for name in names]
 
-  chains = settings.tree == CHAINS
-  usual = "chain:2" if chains else settings.tree
-  if settings.vocabulary or (settings.tree and not chains):
-    asked = usual, settings.vocabulary
-    return of(*asked, first, needed=True) + of(*asked, rest)
+  chains = asked == CHAINS
+  usual = "chain:2" if chains else asked
+  if settings.vocabulary or (asked and not chains):
+    what = usual, settings.vocabulary
+    return of(*what, first, needed=True) + of(*what, rest)
   if chains or cycle:
     wide = of("chain:2", 5, first[:4], needed=True, draft=(5, 1))
   else:
-    wide = _families(of, settings)
+    wide = _families(of, proposal)
   if not cycle:
     # Few drafts: with all coins drawn at once, each has 2^5 outcomes.
     for draft in ((2, 1, 2, 1, 2), (1, 2, 1, 2, 1)):
@@ -139,13 +116,13 @@ def plan(cycle: bool, settings: Settings) -> list[Trial]:
   ]
 
 
-def _families(of: Callable, settings: Settings) -> list[Trial]:
+def _families(of: Callable, proposal: Proposal) -> list[Trial]:
   """Returns cases for every depth and number of siblings of a usual tree.
 
   Each tree is large at a single place. Elsewhere few tokens can be drafted, so
   that few drafts are enumerated.
   """
-  replaced = proposals.resolve(settings.proposal) == WITH_REPLACEMENT
+  replaced = proposal == WITH_REPLACEMENT
   four, three, two = (3, 3, 3) if replaced else (5, 4, 3)
 
   def below(node, siblings):
