@@ -180,7 +180,7 @@ def tables_of(name: str, units: Sequence[store.StoredRun]) -> list[Table]:
     by_answer = grades.groupby(_ANSWER)["rating"].mean()
     turns = by_answer.dropna().reset_index()  # over the judge's runs
     means = stats.by_question(turns, METHOD, "rating")
-    less = stats.minus_plain(stats.questions(turns, METHOD, "rating"))
+    less = stats.minus_plain(turns, METHOD, "rating")
     counts = grades.groupby(METHOD)["rating"].agg(["count", "size"]).map(str)
     cells = {
       "minus plain": texts(less, "+.2f"),

@@ -33,12 +33,12 @@ def render(groups: Sequence[Group]) -> Artefact:
   artefact = Artefact()
   for group in groups:
     answers = group.answers[group.answers["right"].notna()]
-    share = 100 * answers["right"].astype(float)
-    each = stats.questions(answers.assign(share=share), METHOD, "share")
-    shares = stats.by_question(answers.assign(share=share), METHOD, "share")
+    answers = answers.assign(share=100 * answers["right"].astype(float))
+    shares = stats.by_question(answers, METHOD, "share")
+    less = stats.minus_plain(answers, METHOD, "share")
     cells = pd.DataFrame(
       {
-        "minus plain": texts(stats.minus_plain(each), "+.1f"),
+        "minus plain": texts(less, "+.1f"),
         "exact match": texts(shares, ".1f"),
         "questions": shares["n"].map(str),
       }

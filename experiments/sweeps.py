@@ -17,13 +17,12 @@ from experiments import experiment, figures, paper
 from experiments.experiment import Artefact, Experiment, Group, Shard
 from tv_jax import runs
 from tv_jax import tree as tree_lib
-from tv_jax.engine.results import Estimate
 from tv_jax.io.errors import UserError
 from tv_jax.runs import stats
 from tv_jax.runs.frame import with_all
 from tv_jax.runs.records import ALL, CONDITION, PLAIN, TASKS, in_words
 from tv_jax.runs.stats import by_question, by_token
-from tv_jax.runs.tables import NOTHING, Table, text, texts
+from tv_jax.runs.tables import NOTHING, Table, texts
 
 BOTH = ("quickstart", "quickstart:weak")
 # How the paper's main tables were drawn: titles say what differs.
@@ -139,7 +138,7 @@ def _render_main(groups: Sequence[Group]) -> Artefact:
   for group in groups:
     rules = group.rules
     base, *others = rules
-    gains: dict[str, dict] = {rule: {} for rule in others}
+    gains = {}
     places = group.drafted.groupby(["tree", *CONDITION], observed=True)
     for (tree, *values), cycles in places:
       fixed = dict(zip(CONDITION, values, strict=True))
@@ -159,12 +158,13 @@ def _render_main(groups: Sequence[Group]) -> Artefact:
       ]
       table.index.name = "task"
       artefact.tables.append(_table(f"{group.name}, {title}", table, printed))
-      for rule, row in gain.dropna(subset="mean").iterrows():
-        gains[str(rule)][title] = Estimate(**row)
-    for rule, by_tree in gains.items():
-      if by_tree:
+      gains[title] = gain.dropna(subset="mean")
+    whole = pd.concat(gains, names=["title"])
+    for rule in others:
+      if rule in whole.index.get_level_values("verifier"):
+        said = _said(whole.xs(rule, level="verifier"))
         artefact.reading.append(
-          f"{group.models}: on the same drafts {rule} gains {_said(by_tree)}."
+          f"{group.models}: on the same drafts {rule} gains {said}."
         )
     artefact.notes += group.notes
     if pair := paper.closest(group.config["models"]):
@@ -240,19 +240,20 @@ def _speeds(
   return pd.DataFrame(rows).T.drop(columns=PLAIN, errors="ignore")
 
 
-def _said(gains: dict[str, Estimate]) -> str:
+def _said(gains: pd.DataFrame) -> str:
   """Says how large each gain is and how sure."""
+  numbers = texts(gains, "+.1f", " %")
   return ", ".join(
-    f"{text(gain, '+.1f', ' %')} on {name} ({sigmas(gain)})"
-    for name, gain in gains.items()
+    f"{numbers[name]} on {name} ({sigmas(gain)})"
+    for name, gain in gains.iterrows()
   )
 
 
-def sigmas(value: Estimate) -> str:
+def sigmas(value: pd.Series) -> str:
   """Says how sure it is that a number is not 0."""
-  if not value.error > 0:
+  if not value["error"] > 0:
     return "of an error that is not known"
-  far = value.mean / value.error
+  far = value["mean"] / value["error"]
   near = "0 within its error, " if math.fabs(far) < 2 else ""
   return f"{near}{far:+.1f} sigma"
 

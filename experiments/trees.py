@@ -15,9 +15,8 @@ import pandas as pd
 
 from experiments import experiment, figures, paper, sweeps
 from experiments.experiment import Artefact, Experiment, Group, Shard
-from tv_jax.engine.results import Estimate
 from tv_jax.runs import stats
-from tv_jax.runs.tables import Table, text, texts
+from tv_jax.runs.tables import Table, texts
 
 BASE, RAN = RULES = "token_level", "traversal"
 TREES = "chain:7", "eagle", "kary:2x5"
@@ -75,32 +74,21 @@ def compared(cycles: pd.DataFrame) -> tuple[pd.DataFrame, ...]:
   question was asked of both trees. The checks are of the rule that ran.
   """
   each = {
-    (tree, rule): stats.questions(of_tree, (), f"expected_{rule}")
-    for tree, of_tree in cycles.groupby("tree", observed=True)
+    rule: stats.questions(cycles, "tree", f"expected_{rule}").rename("length")
     for rule in RULES
   }
-  each = {
-    (tree, rule): each[tree, rule]
-    for tree in TREES
-    for rule in RULES
-    if (tree, rule) in each
-  }
-  base = each.get((TREES[0], BASE))
-  gains = {}
-  for place, lengths in each.items():
-    both = pd.DataFrame({"ours": lengths, "base": base}).dropna()
-    if place != (TREES[0], BASE) and len(both):
-      columns = both["ours"], both["base"], both.index
-      gains[place] = vars(stats.relative(*columns))
-  index = pd.MultiIndex.from_tuples(each, names=["tree", "rule"])
-  lengths = [vars(Estimate.of(values)) for values in each.values()]
-  known = pd.DataFrame.from_dict(gains, "index", columns=["mean", "error", "n"])
-  check = stats.check(cycles, ["tree", "verifier"]).rename_axis(index.names)
-  return (
-    pd.DataFrame(lengths, index),
-    known.reindex(index),
-    check.reindex(index),
-  )
+  table = pd.concat(each, names=["rule"]).reset_index()
+  for name, order in (("tree", TREES), ("rule", RULES)):
+    table[name] = pd.Categorical(table[name], order)
+  by = ["tree", "rule"]
+  first = (table["tree"] == TREES[0]) & (table["rule"] == BASE)
+  base = table.loc[first, ["question", "length"]]
+  both = table[~first].merge(base, on="question", suffixes=("", "_first"))
+  lengths = stats.independent(table, by, "length")
+  gains = stats.ratio(both, by, ["length"], ["length_first"])
+  check = stats.check(cycles, ["tree", "verifier"]).rename_axis(by)
+  check = check.reindex(lengths.index)
+  return lengths, stats.percent(gains).reindex(lengths.index), check
 
 
 def _longest(gains: pd.DataFrame) -> str:
@@ -110,14 +98,12 @@ def _longest(gains: pd.DataFrame) -> str:
     return "no question was asked of both"
   longest: Any = known["mean"].idxmax()
   tree, rule = longest
-  gain = Estimate(**known.loc[(tree, rule)])
   than = f"longer than {BASE} on {TREES[0]}"
-  if gain.mean <= 0:
+  if known["mean"].max() <= 0:
     return f"nothing is {than}"
-  return (
-    f"{rule} on {tree} is {text(gain, '+.1f', ' %')} {than}"
-    f" ({sweeps.sigmas(gain)})"
-  )
+  gain = texts(known, "+.1f", " %")[longest]
+  sure = sweeps.sigmas(known.loc[longest])
+  return f"{rule} on {tree} is {gain} {than} ({sure})"
 
 
 def _shards(config, smoke: bool) -> Iterator[Shard]:

@@ -6,11 +6,13 @@ import json
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import tv_jax
 from tests import test_evaluate
 from tv_jax import runs
+from tv_jax.engine.results import Estimate
 from tv_jax.runs import report, stats, store
 from tv_jax.runs.records import Answer
 
@@ -104,17 +106,16 @@ def gains_of(made, baseline="token_level"):
   gains = {}
   for tree in dict.fromkeys(x["tree"] for x in made if x["tree"] != "none"):
     of = [x for x in made if (x["tree"], x["verifier"]) == (tree, "traversal")]
-    columns = zip(
-      *(
-        (own, base, x["question"])
-        for x in of
-        for own, base in zip(
-          x["expected"]["traversal"], x["expected"][baseline], strict=True
-        )
-      ),
-      strict=True,
-    )
-    gains[tree] = stats.relative(*map(np.array, columns))
+    rows = [
+      (own, base, x["question"])
+      for x in of
+      for own, base in zip(
+        x["expected"]["traversal"], x["expected"][baseline], strict=True
+      )
+    ]
+    table = pd.DataFrame(rows, columns=["own", "base", "question"])
+    found = stats.percent(stats.ratio(table, (), ["own"], ["base"]))
+    gains[tree] = Estimate(**found.loc[0])
   return gains
 
 

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tv_jax.engine.results import Estimate
 from tv_jax.runs.records import AXES, DRAFTED_AXES, PLAIN
 
 By = Sequence[str] | str  # one or more columns
@@ -30,7 +29,7 @@ def by_question(table: pd.DataFrame, by: By = (), of: str = "gained"):
     by: The columns to group by.
     of: The column to average.
   """
-  return _independent(questions(table, by, of).reset_index(), by, of)
+  return independent(questions(table, by, of).reset_index(), by, of)
 
 
 def questions(table: pd.DataFrame, by: By = (), of: str = "gained"):
@@ -65,7 +64,7 @@ def difference(cycles: pd.DataFrame, by: By = (), base: str = "token_level"):
 def gain(cycles: pd.DataFrame, by: By = (), base: str = "token_level"):
   """Returns `difference` in percent of the expected length of `base`."""
   others = cycles[cycles["verifier"] != base]
-  return _percent(ratio(others, by, ["expected"], [f"expected_{base}"]))
+  return percent(ratio(others, by, ["expected"], [f"expected_{base}"]))
 
 
 def check(cycles: pd.DataFrame, by: By = ()):
@@ -75,7 +74,7 @@ def check(cycles: pd.DataFrame, by: By = ()):
   here, and n is their number.
   """
   left = cycles["gained"] - cycles["expected"]
-  return _independent(cycles.assign(left=left), by, "left")
+  return independent(cycles.assign(left=left), by, "left")
 
 
 def reached(cycles: pd.DataFrame, by: By = (), conditional: bool = False):
@@ -178,46 +177,32 @@ def net(longer: pd.DataFrame, times: pd.DataFrame, by: By, base: str):
   )
 
 
-def minus_plain(each: pd.Series) -> pd.DataFrame:
+def minus_plain(table: pd.DataFrame, by: By, of: str) -> pd.DataFrame:
   """Returns how far methods are from plain decoding, paired by question.
 
   Args:
-    each: A mean of each question by method, as `questions` returns it.
-
-  Returns:
-    The mean differences by method.
+    table: A frame of answers.
+    by: The columns of methods.
+    of: The column to average, as `by_question` does.
   """
-  table = each.rename("value").reset_index()
-  columns = map(str, table)
-  methods = [name for name in columns if name not in ("value", "question")]
-  on = [name for name in methods if name not in DRAFTED_AXES]
-  plain = table.loc[table["verifier"] == PLAIN, ["question", *on, "value"]]
-  drafted = table[table["verifier"] != PLAIN]
-  both = drafted.merge(plain, on=["question", *on], suffixes=("", "_plain"))
-  both["less"] = both["value"] - both["value_plain"]
-  return _independent(both, methods, "less")
+  each = questions(table, by, of).reset_index()
+  on = ["question", *(x for x in _columns(by) if x not in DRAFTED_AXES)]
+  plain = each["verifier"] == PLAIN
+  both = each[~plain].merge(
+    each.loc[plain, [*on, of]], on=on, suffixes=("", "_plain")
+  )
+  return independent(
+    both.assign(less=both[of] - both[f"{of}_plain"]), by, "less"
+  )
 
 
-def relative(lengths, base, item) -> Estimate:
-  """Returns how much longer `lengths` is than `base`, in percent of the means.
-
-  Args:
-    lengths: An array of lengths.
-    base: An array of lengths to compare with.
-    item: The item of each value, by which the error is clustered.
-  """
-  columns = {"lengths": lengths, "base": base, "question": item}
-  found = ratio(pd.DataFrame(columns), (), ["lengths"], ["base"])
-  return Estimate(**_percent(found).loc[0])
-
-
-def _percent(ratios: pd.DataFrame) -> pd.DataFrame:
+def percent(ratios: pd.DataFrame) -> pd.DataFrame:
   """Returns how much larger than 1 ratios are, in percent."""
   mean, error = 100 * (ratios["mean"] - 1), 100 * ratios["error"]
   return ratios.assign(mean=mean, error=error)
 
 
-def _independent(table: pd.DataFrame, by: By, of: str) -> pd.DataFrame:
+def independent(table: pd.DataFrame, by: By, of: str) -> pd.DataFrame:
   """Returns the mean of a column whose rows are independent."""
   groups = table[of].groupby(_keys(table, by), observed=True)
   error = groups.sem(skipna=False)

@@ -46,21 +46,16 @@ class Table(NamedTuple):
 def texts(
   estimates: pd.DataFrame, spec: str = ".2f", unit: str = ""
 ) -> pd.Series:
-  """Returns means with their errors as texts: see `text`."""
+  """Returns means with their errors, as "3.21 ± 0.02", or a dash."""
+  values = [Estimate(**row) for row in estimates.to_dict("records")]
   return pd.Series(
     [
-      text(Estimate(mean=mean, error=error, n=n), spec, unit)
-      for mean, error, n in estimates.itertuples(index=False)
+      NOTHING if pd.isna(value.mean) else f"{value:{spec}}{unit}"
+      for value in values
     ],
     estimates.index,
     dtype=object,
   )
-
-
-def text(value: Estimate | None, spec: str = ".2f", unit: str = "") -> str:
-  """Returns a mean with its error, as "3.21 ± 0.02", or a dash."""
-  known = value and not pd.isna(value.mean)
-  return f"{value:{spec}}{unit}" if known else NOTHING
 
 
 def by_method(cells: pd.DataFrame) -> pd.DataFrame:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tv_jax.engine.results import Estimate
-from tv_jax.runs.tables import plain, text
+from tv_jax.runs.tables import plain, texts
 
 INK, MUTED, RULE = "#1c1e21", "#5c6068", "#d9d6ce"
 # Colour-blind readers can tell these apart; their lightness differs, too.
@@ -138,21 +137,21 @@ def forest(gains: Mapping[str, pd.DataFrame], baseline: str) -> str:
       if titles:
         left = -_LEFT / (_RIGHT - _LEFT)
         axes.set_title(plain(title), loc="left", x=left, fontsize=11)
+      numbers = texts(part, "+.1f", " %")
+      bars = _ERRORS * part["error"].fillna(0)
       for row, (tree, rule) in enumerate(part.index):
-        value = Estimate(**part.iloc[row])
-        error = 0 if pd.isna(value.error) else _ERRORS * value.error
         axes.errorbar(
-          value.mean,
+          part["mean"].iloc[row],
           row,
-          xerr=error,
+          xerr=bars.iloc[row],
           fmt="o",
           color=color[rule],
           elinewidth=2.5,
         )
         name = f"{tree}, {rule}" if len(rules) > 1 else tree
         name = name if len(name) <= _LETTERS else f"…{name[1 - _LETTERS :]}"
-        number = text(value, "+.1f", " %")
-        for x, words, side in ((0, name, "left"), (_WIDTH, number, "right")):
+        ends = (0, name, "left"), (_WIDTH, numbers.iloc[row], "right")
+        for x, words, side in ends:
           axes.text(
             (x - _LEFT) / (_RIGHT - _LEFT),
             row,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from tv_jax.engine.results import FAULT, Estimate
+from tv_jax.engine.results import FAULT
 from tv_jax.io import disk
 from tv_jax.io.errors import UserError
 from tv_jax.runs import store
@@ -154,8 +154,8 @@ def _warnings(unit: store.StoredRun, measured: pd.DataFrame) -> list[str]:
     )
   # With few cycles the error is itself too uncertain for this test.
   wrong = check["mean"].abs() > 4 * check["error"] + 1e-4
-  for method, row in check[wrong & (whole["cycles"] >= 100)].iterrows():
-    found = formats.text(Estimate(**row), "+.3f")
+  wrong = check[wrong & (whole["cycles"] >= 100)]
+  for method, found in formats.texts(wrong, "+.3f").items():
     lines.append(
       f"CHECK FAILED: {tables.method(method)}: realised - expected = {found}"
     )
