@@ -120,9 +120,9 @@ def cycles(pair: Pair, head: Pair, trees: list[str], rows: int) -> Iterator:
   for name, models, tree, rule, many in cases:
     seconds, moved = cycle(models, tree, rule, many)
     length = None if rule else 1.0
-    printed = tree and paper.lengths(paper.LLAMA3, tree, 1)
-    if printed and models is pair:
-      length = getattr(printed, rule).mean
+    printed = paper.lengths(paper.LLAMA3, tree, 1) if tree else None
+    if printed is not None and models is pair:
+      length = printed[rule]
     yield row(name, seconds, moved, length and length * many)
 
 

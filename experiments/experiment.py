@@ -10,8 +10,8 @@ import dataclasses
 import functools
 import pathlib
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import ml_collections
 import pandas as pd
@@ -24,12 +24,9 @@ from tv_jax.runs import store
 from tv_jax.runs.records import AXES, PLAIN
 from tv_jax.runs.tables import Table
 
-
-class Shard(NamedTuple):
-  """A part of a config's grid: the name of its folder, and fields to set."""
-
-  name: str
-  fields: dict  # by dotted name
+# The parts of a config's grid: by the name of each one's folder, the fields to
+# set, by dotted name.
+Shards = Mapping[str, Mapping[str, Any]]
 
 
 class Planned(NamedTuple):
@@ -146,7 +143,7 @@ class Experiment:
 
   name: str
   title: str
-  sweep: Callable[[ml_collections.ConfigDict, bool], Iterator[Shard]]
+  sweep: Callable[[ml_collections.ConfigDict, bool], Shards]
   render: Callable[[Sequence[Group]], Artefact]
   configs: tuple[str, ...] = ("quickstart",)
   base: dict = dataclasses.field(default_factory=dict)
@@ -199,16 +196,16 @@ def planned(
       always["batch_size"] = _ROWS
     if devices and devices != config.models.devices:
       always["models.devices"] = devices
-    shards = [*experiment.sweep(config, smoke)]
-    swept = set.intersection(*({*shard.fields} for shard in shards))
+    shards = experiment.sweep(config, smoke)
+    swept = set.intersection(*map(set, shards.values()))
     _check_fields(experiment, source, config, swept, given)
-    for shard in shards:
-      fields = {**always, **experiment.base, **shard.fields}
+    for shard, own in shards.items():
+      fields = {**always, **experiment.base, **own}
       kept = [flag for field, flag in given.items() if field not in fields]
       # A tuple that is given twice would be joined, so give it once.
       kept += [f"--config.{field}={value}" for field, value in fields.items()]
       flags = f"--config={source}", *kept
-      name = f"{config.experiment}/{shard.name}"
+      name = f"{config.experiment}/{shard}"
       if name in result:
         raise UserError(
           f"{name} is several runs: give each config another name"
@@ -243,14 +240,13 @@ def _check_fields(
 
 def by_seed(
   config, count: int | None, seeds: Sequence[int] = SEEDS
-) -> Iterator[Shard]:
+) -> dict[str, dict]:
   """Makes a shard for each of a config's seeds, `count` of them at most.
 
   Where the config has but one seed, `seeds` are taken.
   """
   seeds = config.seeds if len(config.seeds) > 1 else seeds
-  for seed in tuple(seeds)[:count]:
-    yield Shard(f"seed-{seed}", {"seeds": (seed,)})
+  return {f"seed-{seed}": {"seeds": (seed,)} for seed in tuple(seeds)[:count]}
 
 
 def read(folder: pathlib.Path, wanted: Sequence[str] = ()) -> Group:

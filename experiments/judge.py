@@ -200,8 +200,8 @@ def _printed(proposal: str, temperature: float, tree: str, rule: str) -> str:
   if temperature == 1 and rule == PLAIN:
     rating = paper.PLAIN_QUALITY
   elif temperature == 1 and proposal == paper.PROPOSAL:
-    both = paper.TABLES["quality"]["rating"].get(tree)
-    rating = both and getattr(both, rule, [None])[0]
+    both = paper.printed("quality", "rating", tree)
+    rating = None if both is None else both.get(rule)
   return f"{rating:.2f}" if rating else NOTHING
 
 

@@ -7,10 +7,11 @@ are means over items, errors are standard errors, and speeds were measured on a
 single RTX A6000.
 """
 
-import csv
 import pathlib
 import re
 from typing import NamedTuple
+
+import pandas as pd
 
 # Our names, in the paper's order.
 TREES = ("chain:5", "kary:2x5", "eagle")
@@ -18,21 +19,6 @@ VERIFIERS = ("token_level", "traversal")
 PROPOSAL = "without_replacement"
 # The rating of plain decoding by a judge (Gemini-2.5-Flash), of 10.
 PLAIN_QUALITY = 6.72
-
-
-class Printed(NamedTuple):
-  """A verifier's result."""
-
-  mean: float
-  error: float  # NaN if it is not printed
-
-
-class Comparison(NamedTuple):
-  """Both verifiers on one tree."""
-
-  token_level: Printed
-  traversal: Printed
-  delta: float  # in percent of token_level; NaN if it is not printed
 
 
 class PaperPair(NamedTuple):
@@ -50,20 +36,13 @@ LLAMA2 = PaperPair("main_table_llama2", "Llama-2-7B", "Llama-68M")
 VICUNA = PaperPair("statistics", "Vicuna-7B-v1.3", "EAGLE-Vicuna-7B-v1.3")
 
 
-def _read() -> dict[str, dict[str, dict[str, Comparison]]]:
-  """Reads paper.csv: by table, row and tree."""
-  tables = {}
-  path = pathlib.Path(__file__).with_suffix(".csv")
-  with path.open(encoding="utf-8") as file:
-    _, *lines = csv.reader(file)
-  for table, row, tree, *numbers in lines:
-    a, b, c, d, delta = (float(text or "nan") for text in numbers)
-    cells = Comparison(Printed(a, b), Printed(c, d), delta)
-    tables.setdefault(table, {}).setdefault(row, {})[tree] = cells
-  return tables
-
-
-TABLES = _read()
+# By table, row and tree: each rule's mean, its standard error in the column
+# RULE_se, and the delta in percent; NaN where nothing is printed.
+TABLES = pd.read_csv(
+  pathlib.Path(__file__).with_suffix(".csv"),
+  dtype={"row": str},
+  index_col=["table", "row", "tree"],
+)
 
 
 def closest(models: dict) -> PaperPair | None:
@@ -81,8 +60,8 @@ def closest(models: dict) -> PaperPair | None:
 
 def lengths(
   pair: PaperPair, tree: str, temperature: float, row: str = "average"
-) -> Comparison | None:
-  """Returns the printed result of a pair on a tree, or None.
+) -> pd.Series | None:
+  """Returns the printed result of a pair on a tree: a row of `TABLES`, or None.
 
   Args:
     pair: The models.
@@ -96,4 +75,10 @@ def lengths(
     if pair != LLAMA3 or row != "average":
       return None
     table, row = "temperature", f"{temperature}"
-  return TABLES[table].get(row, {}).get(tree)
+  return printed(table, row, tree)
+
+
+def printed(table: str, row: str, tree: str) -> pd.Series | None:
+  """Returns a row of `TABLES`, or None."""
+  place = table, row, tree
+  return TABLES.loc[place] if place in TABLES.index else None

@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
 from experiments import experiment, figures, paper
-from experiments.experiment import Artefact, Experiment, Group, Shard
+from experiments.experiment import Artefact, Experiment, Group
 from tv_jax import runs
 from tv_jax import tree as tree_lib
 from tv_jax.io.errors import UserError
@@ -67,13 +67,12 @@ def sweep(
   if axis not in ("trees", "temperatures"):
     raise UserError(f"axis {axis!r}: give trees or temperatures")
 
-  def shards(config, smoke: bool) -> Iterator[Shard]:
+  def shards(config, smoke: bool) -> dict[str, dict]:
     del config
-    for value in (values[0], values[-1]) if smoke else values:
-      if axis == "temperatures":
-        yield Shard(f"temperature-{value:g}", {axis: (value,)})
-      else:
-        yield Shard(re.sub("[:,@/]", "-", value), {axis: value})
+    run = (values[0], values[-1]) if smoke else values
+    if axis == "temperatures":
+      return {f"temperature-{value:g}": {axis: (value,)} for value in run}
+    return {re.sub("[:,@/]", "-", value): {axis: value} for value in run}
 
   return Experiment(
     name=name,
@@ -118,9 +117,9 @@ def _render(groups: Sequence[Group], *, name: str, axis: str) -> Artefact:
       lengths[panel] = by_question(part, by)
       gains[panel] = stats.gain(part, by, rules[0])
       for value, cells in zip(rows, printed, strict=True):
-        if cells and rules[0] == paper.VERIFIERS[0]:
+        if cells is not None and rules[0] == paper.VERIFIERS[0]:
           point = "the paper", number(value)
-          gains[panel].loc[point, :] = cells.delta, math.nan, 1
+          gains[panel].loc[point, :] = cells["delta"], math.nan, 1
     artefact.figures |= {
       f"{name}-{group.name}": figures.lines(lengths, x=x, y="tokens a cycle"),
       f"{name}-gain-{group.name}": figures.lines(
@@ -277,21 +276,23 @@ def _about_paper(groups: Sequence[Group]) -> list[str]:
   return [PAPER] if any(pairs) else []
 
 
-def _beside(cells: paper.Comparison | None, digits: int) -> list[str]:
+def _beside(cells: pd.Series | None, digits: int) -> list[str]:
   """Returns the paper's part of a row: its delta, and both rules."""
   if cells is None:
     return [NOTHING] * 3
-  texts = [NOTHING if math.isnan(cells.delta) else f"{cells.delta:+.1f}%"]
-  for cell in (cells.token_level, cells.traversal):
-    error = "" if math.isnan(cell.error) else f" ± {cell.error:.{digits}f}"
-    texts.append(f"{cell.mean:.{digits}f}{error}")
-  return texts
+  delta = cells["delta"]
+  parts = [NOTHING if math.isnan(delta) else f"{delta:+.1f}%"]
+  for rule in paper.VERIFIERS:
+    error = cells[f"{rule}_se"]
+    error = "" if math.isnan(error) else f" ± {error:.{digits}f}"
+    parts.append(f"{cells[rule]:.{digits}f}{error}")
+  return parts
 
 
 def _table(title: str, cells: pd.DataFrame, printed: Sequence) -> Table:
   """Makes a table of this run's columns, and of the paper's if it has any."""
   groups = {"this run": cells}
-  if any(printed):
+  if any(row is not None for row in printed):
     rows = [
       _beside(row, 1 if name == "Token/s" else 2)
       for name, row in zip(cells.index, printed, strict=True)
@@ -301,14 +302,11 @@ def _table(title: str, cells: pd.DataFrame, printed: Sequence) -> Table:
   return Table(title, pd.concat(groups, axis=1))
 
 
-def timed_once(
-  config, smoke: bool, seeds: Sequence[int] = experiment.SEEDS
-) -> Iterator[Shard]:
+def timed_once(config, smoke: bool) -> dict[str, dict]:
   """Makes a shard for each seed, as `by_seed` does; the first is timed."""
-  count = 1 if smoke else None
-  for i, shard in enumerate(experiment.by_seed(config, count, seeds)):
-    untimed = {"timing.per_task": 0, "plain": False} if i else {}
-    yield Shard(shard.name, shard.fields | untimed)
+  first, *others = experiment.by_seed(config, 1 if smoke else None).items()
+  untimed = {"timing.per_task": 0, "plain": False}
+  return dict([first]) | {name: own | untimed for name, own in others}
 
 
 MAIN_TABLE = Experiment(

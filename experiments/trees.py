@@ -8,13 +8,13 @@ Several configs of the same target show its drafts one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
 from experiments import experiment, figures, paper, sweeps
-from experiments.experiment import Artefact, Experiment, Group, Shard
+from experiments.experiment import Artefact, Experiment, Group
 from tv_jax.runs import stats
 from tv_jax.runs.tables import Table, texts
 
@@ -106,15 +106,13 @@ def _longest(gains: pd.DataFrame) -> str:
   return f"{rule} on {tree} is {gain} {than} ({sure})"
 
 
-def _shards(config, smoke: bool) -> Iterator[Shard]:
-  """Makes a shard for each of the config's own seeds."""
-  return experiment.by_seed(config, 1 if smoke else None, config.seeds)
-
-
 DRAFTS = Experiment(
   name="drafts",
   title="Which draft: what the rule, the tree and both give",
-  sweep=_shards,
+  # The config's own seeds.
+  sweep=lambda config, smoke: experiment.by_seed(
+    config, 1 if smoke else None, config.seeds
+  ),
   render=render,
   configs=(
     "quickstart",

@@ -15,35 +15,25 @@ MAIN = (paper.LLAMA3.table, paper.LLAMA2.table)
 
 
 def test_printed_deltas_are_those_of_the_cells():
-  printed = [
-    (table, row, tree, cells)
-    for table, rows in paper.TABLES.items()
-    for row, by_tree in rows.items()
-    for tree, cells in by_tree.items()
-    if not math.isnan(cells.delta)
-  ]
+  printed = paper.TABLES.dropna(subset="delta")
   assert len(printed) == 3 * (2 * 8 + 5)
-  for table, row, tree, cells in printed:
+  for (_, row, _), cells in printed.iterrows():
     # Half of the last digit of a cell.
     half = 0.05 if row == "tokens_per_second" else 0.005
-    base, best = cells.token_level.mean, cells.traversal.mean
+    base, best = cells["token_level"], cells["traversal"]
     least, most = (best - half) / (base + half), (best + half) / (base - half)
-    place = table, row, tree
-    assert 100 * least - 100.05 <= cells.delta + 1e-9, place
-    assert 100 * most - 99.95 >= cells.delta - 1e-9, place
+    assert 100 * least - 100.05 <= cells["delta"] + 1e-9, cells
+    assert 100 * most - 99.95 >= cells["delta"] - 1e-9, cells
 
 
 @pytest.mark.parametrize("table", MAIN)
 def test_averages_are_those_of_the_tasks(table):
-  rows = paper.TABLES[table]
-  for shape, verifier in itertools.product(paper.TREES, paper.VERIFIERS):
-
-    def mean(row, shape=shape, verifier=verifier):
-      return getattr(rows[row][shape], verifier).mean
-
-    average = math.fsum(map(mean, TASKS)) / len(TASKS)
+  rows = paper.TABLES.loc[table]
+  for tree, rule in itertools.product(paper.TREES, paper.VERIFIERS):
+    means = rows.xs(tree, level="tree")[rule]
+    average = math.fsum(means[[*TASKS]]) / len(TASKS)
     # Both are rounded: each by half of a hundredth at most.
-    assert abs(average - mean("average")) <= 0.01 + 1e-9
+    assert abs(average - means["average"]) <= 0.01 + 1e-9
 
 
 ROOT = pathlib.Path(__file__).parents[1]
