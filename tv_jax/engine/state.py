@@ -158,8 +158,7 @@ def record(
   # Number of the cycle's tokens up to and including the first end token.
   upto = jnp.where(ends.any(axis=1), jnp.argmax(ends, axis=1) + 1, gain)
   kept = jnp.minimum(before.kept + upto, limit)
-  done = state.done | (kept >= limit)
-  done |= (upto <= kept - before.kept) & ends.any(axis=1)
+  done = state.done | (kept >= limit) | ends.any(axis=1)
 
   def append(buffer, tokens, at):
     return jax.lax.dynamic_update_slice(buffer, tokens, (at,))
