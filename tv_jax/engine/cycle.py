@@ -215,8 +215,10 @@ def verify(
   keys = _keys(state)[:, 1]
   if not static.tree:
     p = p[:, 0]
-    fault = jnp.isnan(p).any(axis=-1)
-    p = jnp.where(fault[:, None], jax.vmap(probs.finite)(p), p)
+    # A softmax with a NaN is NaN everywhere: one entry is tested, and after a
+    # fault all tokens are as likely.
+    fault = jnp.isnan(p[:, 0])
+    p = jnp.where(fault[:, None], 1 / p.shape[1], p)
     tokens = jax.vmap(probs.draw)(keys, p)
     return Verified(jnp.zeros_like(tokens), tokens, fault, {})
 
