@@ -280,8 +280,8 @@ def _chances(cycles: Cycles, cycle: int) -> dict[str, list[float | None]]:
 
 def offered(rule: Verifier, tree: Tree, decision: Decision) -> dict:
   """Returns the nodes that a rule offered, in order, and their thresholds."""
-  assert rule.walk
-  order, threshold = rule.walk.order(tree), decision.threshold
+  order = range(len(tree)) if rule.walk == DOWN else tree.postorder
+  threshold = decision.threshold
   nodes = [int(v) for v in order if threshold[v] != NOT_OFFERED]
   return {
     "node": int(decision.node),

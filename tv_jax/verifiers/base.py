@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
-import numpy as np
 
 from tv_jax.io.errors import UserError
 from tv_jax.proposals import Proposal
@@ -76,12 +75,10 @@ class Walk:
   """An order in which nodes are offered, and the results for offers.
 
   Attributes:
-    order: `tree -> [N]`: all nodes, sorted by when they are offered.
     decide: `(offers, draft, eta) -> Decision`.
     stopping: `(offers, draft) -> [N]`: each node's probability to be accepted.
   """
 
-  order: Callable[[Tree], np.ndarray]
   decide: Callable[[Offers, Draft, jax.Array], Decision]
   stopping: Callable[[Offers, Draft], jax.Array]
 

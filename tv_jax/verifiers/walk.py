@@ -154,21 +154,11 @@ def _offered(offers, draft):
   return offers.offered & drawn, jnp.any(jnp.isnan(offers.chance))
 
 
-def _postorder(tree):
-  return tree.postorder
-
-
-def _level_order(tree):
-  return np.arange(len(tree))
-
-
 UP = Walk(
-  order=_postorder,
   decide=functools.partial(_decide, _up),
   stopping=functools.partial(_stopping, _up_chances),
 )
 DOWN = Walk(
-  order=_level_order,
   decide=functools.partial(_decide, _down),
   stopping=functools.partial(_stopping, _down_chances),
 )
