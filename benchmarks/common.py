@@ -1,4 +1,4 @@
-"""Shared by the benchmarks: trees by name, races, tables."""
+"""Shared by the benchmarks: races and tables."""
 
 from __future__ import annotations
 
@@ -14,17 +14,7 @@ import pandas as pd
 
 import tv_jax
 from tv_jax.io import machine
-from tv_jax.io.errors import UserError
 from tv_jax.runs import environment
-from tv_jax.tree import Tree, parse
-
-
-def tree(text: str) -> Tree:
-  """Parses a static tree."""
-  parsed = parse(text)
-  if not isinstance(parsed, Tree):
-    raise UserError(f"tree {text!r}: give a static tree")
-  return parsed
 
 
 def race(methods: dict[str, Callable], rounds: int, seed: int) -> dict:

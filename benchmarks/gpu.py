@@ -26,6 +26,7 @@ import numpy as np
 import tv_jax
 from benchmarks import common, gpu_shapes
 from experiments import paper
+from tv_jax import tree as tree_lib
 from tv_jax.engine.cycle import CHUNK
 from tv_jax.engine.decode import cache_slots, padded
 from tv_jax.engine.pair import Pair
@@ -95,7 +96,7 @@ def cycle(pair: Pair, tree: str | None, rule: str | None, rows: int = 1):
   times = [least(lambda new=new: run(new).tokens) for new in (SHORT, LONG)]
   results = run(SHORT), run(LONG)
   cycles = [max(map(len, result.gained)) for result in results]
-  shape = common.tree(tree) if tree else None
+  shape = tree_lib.parse(tree) if tree else None
   slots = cache_slots(results[1].config.static, padded(PROMPT, CHUNK) + 1, LONG)
   moved = gpu_shapes.bytes_of_pass(pair.target, slots, rows)
   if shape:

@@ -17,12 +17,7 @@ import jax
 from jax.experimental import topologies
 from jax.sharding import NamedSharding, PartitionSpec
 
-from tv_jax.engine import programs
-
 TARGETS = pathlib.Path(__file__).parent / "targets"
-
-# The compiler options of `generate` on a GPU.
-CAPTURE = programs.CAPTURE
 
 
 def available() -> bool:

@@ -171,11 +171,6 @@ def decoding(
   **options,
 ) -> DecodeConfig:
   """Returns the decoding options, of plain decoding if there is no draft."""
-  kind = "none"
-  if draft is not None:
-    kind = "eagle" if isinstance(draft.module, eagle.Eagle) else "independent"
-    kind = "eagle3" if draft.config.target_layers else kind
-    kind = "dspark" if draft.config.block else kind
   pair = Pair(target=target, draft=draft)
   rule = verifier if draft else "plain"
   options = {"tree": tree, "verifier": rule, "panel": None} | options

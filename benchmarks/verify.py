@@ -28,6 +28,7 @@ import numpy as np
 
 from benchmarks import common
 from tv_jax import probs
+from tv_jax import tree as tree_lib
 from tv_jax.proposals import INVALID, WITHOUT_REPLACEMENT
 from tv_jax.tree import Tree
 from tv_jax.verifiers import DEFAULT, VERIFIERS, Draft, unsupported_reason
@@ -123,7 +124,7 @@ def main() -> None:
     columns = {}
     for name in options.trees:
       common.say(f"measuring {name} at V = {vocabulary}")
-      tree = common.tree(name)
+      tree = tree_lib.parse(name)
       # Fewer decisions on large trees, but enough for a mean.
       most = max(24, options.decisions * 64 // len(tree))
       columns[name] = column(tree, vocabulary, min(options.decisions, most))

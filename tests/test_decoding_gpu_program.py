@@ -7,6 +7,7 @@ import jax
 import pytest
 
 from benchmarks import gpu_program, gpu_shapes
+from tv_jax.engine import programs
 from tv_jax.engine.decode import advance
 
 pytestmark = pytest.mark.gpu_program
@@ -27,7 +28,7 @@ class Case:
     batch=1,
     dtype="bfloat16",
     target_heads=32,
-    options=gpu_program.CAPTURE,
+    options=programs.CAPTURE,
     **others,
   ):
     make = gpu_shapes.shape_of

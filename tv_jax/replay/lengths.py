@@ -81,8 +81,8 @@ def _lengths(rule, tree, proposal, coins, key, tokens, q, p):
       return rule.stopping(draft) @ gained
 
     def run(key):
-      coins, _ = jax.random.split(key)
-      eta = verifiers.toss(coins, len(tree), q.dtype)
+      own, _ = jax.random.split(key)  # as in decoding
+      eta = verifiers.toss(own, len(tree), q.dtype)
       decision = verifiers.decide_checked(rule, draft, eta)
       return gained[decision.node]
 

@@ -3,7 +3,6 @@
 Axes: B batch, N nodes, M nodes that have children, V vocabulary.
 """
 
-import functools
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -19,6 +18,8 @@ from tv_jax.engine.pair import Pair
 from tv_jax.engine.results import Generation
 from tv_jax.io.errors import UserError
 from tv_jax.replay.cycles import Cycles, save
+
+_coins = jax.jit(cycle.coins, static_argnums=1)
 
 
 def record(
@@ -153,8 +154,3 @@ class Recording:
       meta=meta,
       **arrays,
     )
-
-
-@functools.partial(jax.jit, static_argnums=1)
-def _coins(state, nodes):
-  return cycle.coins(state, nodes)
