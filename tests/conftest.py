@@ -1,7 +1,8 @@
 """Every test runs strict: no silent promotion, warnings are errors.
 
-Most tests compile with few optimisations (tests/quick.py). A module is marked
-`optimised` if it tests machine code, or if it runs for longer than it compiles.
+Most tests compile with few optimisations (tests/lib/quick.py). A module is
+marked `optimised` if it tests machine code, or if it runs for longer than it
+compiles.
 """
 
 import os
@@ -12,7 +13,7 @@ import jax
 import pytest
 
 import tv_jax
-from tests import needs, quick, stores
+from tests.lib import needs, quick, stores
 from tv_jax.engine import programs
 from tv_jax.io import reading
 
@@ -37,29 +38,29 @@ def pytest_addoption(parser):
   )
 
 
-# The slowest test files, slowest first.
+# The slowest test files, slowest first; tests/test_layers.py: all are there.
 LONGEST = (
-  "test_launch_engines",
+  "launch/test_engines",
   "test_docs_commands",
-  "test_audit",
-  "test_decoding_gpu_program",
-  "test_generation",
-  "test_distill",
-  "test_certify",
-  "test_verifiers",
+  "certify/engine/test_audit",
+  "engine/test_gpu_program",
+  "engine/test_generate",
+  "distill/test_distill",
+  "certify/test_certificate",
+  "verifiers/test_verifiers",
   "test_docs",
-  "test_decoding_sharding",
-  "test_in_one_pass",
-  "test_stops",
-  "test_models_drafts",
-  "test_evaluate",
+  "engine/test_sharding",
+  "drafting/test_in_one_pass",
+  "engine/test_stops",
+  "models/test_drafts",
+  "runs/test_running",
   "test_main",
   "test_chat",
-  "test_tune",
-  "test_rows",
-  "test_streaming",
-  "test_gallery",
-  "test_proposals",
+  "tune/test_tune",
+  "engine/test_decode",
+  "engine/test_streaming",
+  "examples/test_faults",
+  "proposals/test_proposals",
 )
 
 
@@ -67,7 +68,8 @@ def pytest_collection_modifyitems(items):
   """Starts the slowest files first, so that all processes end together."""
 
   def place(item):
-    name = item.path.stem
+    name = item.nodeid.partition("::")[0]
+    name = name.removeprefix("tests/").removesuffix(".py")
     return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 
   items.sort(key=place)

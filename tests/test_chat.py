@@ -7,7 +7,7 @@ import pytest
 
 import tv_jax
 from configs import smollm2
-from tests.test_stops import bundled
+from tests.lib.decoding import bundled
 from tv_jax import chat
 from tv_jax.io import reading
 

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from tests import documents
+from tests.lib import documents
 
 TUTORIAL = documents.DOCS / "new-verifier.md"
 PROPOSAL = documents.DOCS / "new-proposal.md"

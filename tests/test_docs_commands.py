@@ -9,40 +9,40 @@ import subprocess
 
 import pytest
 
-from tests import commands, documents
-from tests.stores import ROOT
+from tests.lib import commands, documents
+from tests.lib.stores import ROOT
 
 DOCUMENTS = [ROOT / "README.md", *sorted(documents.DOCS.glob("*.md"))]
 # What needs a network, a GPU, hours or a newcomer's machine, and who tries it.
 ELSEWHERE = {
   "make (run|smollm2)": "test_make_runs_configs",
-  r"python -m tv_jax\.main --config=(configs/)?smollm2.*": "test_smollm2",
+  r"python -m tv_jax\.main --config=(configs/)?smollm2.*": "tests/configs",
   r"python -m tv_jax\.score .*--target=installed.*": (
     "docs/distill.md's commands, with the bundled target"
   ),
-  r"python -m tv_jax\.distill --target=installed.*": "test_distill",
+  r"python -m tv_jax\.distill --target=installed.*": "distill/test_distill",
   "make test|git clone .*": ".ci/run",
   "hf auth .*|curl .*|.* pip install .*|ray stop": "nobody",
   r"(SMOKE=1 )?make experiments|python -m experiments[ .].*": (
-    "test_experiments, test_experiments_trees, test_real_pairs, test_judge"
+    "tests/experiments, configs/test_real_pairs"
   ),
   r"python -m tv_jax\.main --config=configs/(llama3_1b_8b|qwen2_coder)\.py.*": (
-    "test_real_pairs and test_smollm2, with checkpoints of that layout"
+    "tests/configs, with checkpoints of that layout"
   ),
   r"python -m launch (?!.*--dry_run).*|ray start .*": (
-    "test_launch_engines, with the bundled models"
+    "launch/test_engines, with the bundled models"
   ),
-  r"python -m tv_jax\.audit": "test_audit, with fewer rows",
-  r"python -m examples\.faults": "test_gallery",
+  r"python -m tv_jax\.audit": "certify/engine/test_audit, with fewer rows",
+  r"python -m examples\.faults": "examples/test_faults",
   r"python -m examples\.published .*": (
-    "test_published, but for what needs a checkout"
+    "examples/test_published, but for what needs a checkout"
   ),
-  r"python -m tv_jax\.certify --program=.*": "test_programs",
+  r"python -m tv_jax\.certify --program=.*": "certify/test_programs",
   r"python (-m (tv_jax\.audit|examples\.hard_models)|(engine|ours)\.py) .*": (
-    "test_audit_samples"
+    "certify/test_samples"
   ),
   r"python -m benchmarks\..*": "test_a_benchmark_runs, with fewer questions",
-  r"python -m tv_jax\.tune (--nodes=62|--config=).*": "test_tune",
+  r"python -m tv_jax\.tune (--nodes=62|--config=).*": "tune/test_tune",
   r"python -m tv_jax\.main --config=NAME .*": "a form, not a command",
 }
 # What is added to a command, so that it takes no minute.
@@ -169,7 +169,7 @@ def programs():
       re.findall(r"^```python\n(.*?)^```$", path.read_text(), re.M | re.S)
     )
     if not re.match(r"# \w+\.py\n", block)
-    # Run by other tests: test_cycles, test_audit_samples and test_frame.
+    # Run by replay/test_cycles, certify/test_samples and runs/test_frame.
     and path.name not in ("replay.md", "audit.md", "runs.md")
   ]
 

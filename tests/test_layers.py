@@ -5,6 +5,7 @@ import pathlib
 import re
 
 import tv_jax
+from tests import conftest
 
 PACKAGE = pathlib.Path(tv_jax.__file__).parent
 BESIDE = ("training", "configs", "experiments", "launch", "benchmarks", "tests")
@@ -53,3 +54,17 @@ def test_rooms_import_from_rows_above():
   }
   named = sorted(room for row in rows for room in row)
   assert named == sorted({*inside, *BESIDE} - {"__init__"})
+
+
+def test_tests_lie_as_the_code_does_and_share_helpers_alone():
+  tests = PACKAGE.parent / "tests"
+  folders = {
+    path.parent.relative_to(tests) for path in tests.rglob("test_*.py")
+  }
+  for folder in folders:
+    assert (PACKAGE / folder).is_dir() or (PACKAGE.parent / folder).is_dir()
+  for path in tests.rglob("*.py"):
+    for line, name in imported(path):
+      assert not name.startswith("tests.") or "test_" not in name, (path, line)
+  for name in conftest.LONGEST:
+    assert (tests / f"{name}.py").is_file(), name

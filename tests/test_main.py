@@ -8,7 +8,15 @@ import time
 
 import pytest
 
-from tests.commands import SMALL, contents, ended, refused, run, start, until
+from tests.lib.commands import (
+  SMALL,
+  contents,
+  ended,
+  refused,
+  run,
+  start,
+  until,
+)
 from tv_jax.io.reading import BUNDLED
 from tv_jax.runs import report
 
@@ -90,7 +98,7 @@ def test_the_report_comes_again_from_the_items(finished):
     assert path.read_bytes() == content
 
 
-@pytest.mark.long  # tests/test_evaluate.py has a torn line
+@pytest.mark.long  # tests/runs/test_running.py has a torn line
 def test_kills_at_any_moment_change_nothing(finished, flags, tmp_path):
   folder = tmp_path / "run"
   path, command = folder / "items.jsonl", (f"--workdir={folder}", *flags)
@@ -145,7 +153,7 @@ def test_lines_that_are_missing_anywhere_come_again(finished, flags, tmp_path):
 
 @pytest.mark.long
 def test_pre_emption_loses_nothing(finished, flags, tmp_path):
-  """Ctrl-C is the same: tests/test_cli.py."""
+  """Ctrl-C is the same: tests/io/test_cli.py."""
   folder = tmp_path / "run"
   command = f"--workdir={folder}", *flags
   process = start(*command)

@@ -6,8 +6,8 @@ import zipfile
 
 import pytest
 
-from tests import commands
-from tests.stores import ROOT
+from tests.lib import commands
+from tests.lib.stores import ROOT
 
 
 def installed(folder):

@@ -1,0 +1,395 @@
+"""Programs that draw with torch; certify replaces the random functions."""
+
+import operator
+import random
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from tests.lib import commands, documents
+from tv_jax import certify
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.parity
+
+LAW = torch.tensor([0.125, 0.375, 0.5, 0.0])
+WANTED = {0: Fraction(1, 8), 1: Fraction(3, 8), 2: Fraction(1, 2)}
+
+
+def noise(*shape):
+  return torch.empty(*shape or (4,)).exponential_()
+
+
+def by_race():
+  """As vLLM's sampler: noise in place, and the laws divided in place."""
+  laws = LAW[None].clone()
+  noise = torch.empty_like(laws)
+  noise.exponential_()
+  return laws.div_(noise).argmax(dim=-1).view(-1).item()
+
+
+def by_race_of_doubles():
+  laws = LAW.double()
+  laws /= torch.empty_like(laws).exponential_()
+  return laws.argmax()
+
+
+def by_bernoulli():
+  if torch.bernoulli(LAW)[2]:
+    return 2
+  return 1 if torch.less(torch.rand(2), 0.75).tolist()[1] else 0
+
+
+def token(first, second):
+  """Draws a token by two uniforms."""
+  if first < LAW[2]:
+    return 2
+  return 1 if second.tolist() < 0.75 else 0
+
+
+def by_buffer():
+  buffer = torch.empty(2, 2)
+  for row in range(2):
+    buffer[row] = torch.rand(2)
+  return token(buffer[0, 1], buffer[1, 0])
+
+
+def by_buffer_of_uniforms():
+  buffer = torch.rand(3)
+  tail = buffer[1:]
+  buffer[0], buffer[1] = torch.rand(()), torch.tensor(0.25)
+  return 3 if tail[0] != 0.25 else token(buffer[0], tail[1])
+
+
+def by_search_in_rows():
+  rows = LAW.cumsum(0).repeat(2, 1)
+  return torch.searchsorted(rows, torch.rand(2, 1), right=True)[1, 0]
+
+
+EXACTLY = [
+  by_race,
+  by_race_of_doubles,
+  by_bernoulli,
+  by_buffer,
+  by_buffer_of_uniforms,
+  by_search_in_rows,
+  lambda: token(*torch.rand(size=(2,))),
+  lambda: token(*torch.rand(2, 1).data.T[0]),
+  lambda: torch.multinomial(LAW[None], 1).item(),
+  lambda: torch.distributions.Categorical(LAW).sample().item(),
+  lambda: (torch.rand(1) >= torch.cumsum(LAW, 0)).sum().item(),
+  lambda: torch.searchsorted(LAW.cumsum(0), torch.rand(()), right=True),
+  lambda: (LAW / noise()).max(-1)[1],
+  lambda: torch.max(LAW / noise(1, 4), dim=-1, keepdim=True).indices.item(),
+  lambda: (noise() / LAW).topk(2, largest=False).indices[0],
+]
+
+
+def of_uniforms(uniforms, eps=0.0):
+  """Makes Gumbel noise."""
+  return -torch.log(-torch.log(uniforms) + eps)
+
+
+def by_gumbel_distribution():
+  gumbel = torch.distributions.Gumbel(0.0, 1.0)
+  return (LAW.log() + gumbel.sample((4,))).argmax()
+
+
+def by_clamped_gumbel():
+  uniforms = torch.rand(4).clamp_(1e-10, 1 - 1e-10)
+  return (LAW.log() + of_uniforms(uniforms, 1e-10)).argmax()
+
+
+NEARLY = [  # programs and their distances
+  # Logarithms are in float32.
+  (lambda: torch.argmax(LAW.log() + of_uniforms(torch.rand_like(LAW))), 1e-7),
+  (by_clamped_gumbel, 1e-7),
+  (by_gumbel_distribution, 5e-7),  # its uniforms end before 1
+  (lambda: (LAW / noise().clamp(min=1e-10)).argmax(), 4e-10),
+]
+
+
+@pytest.mark.parametrize(
+  ("program", "limit"), [*((program, 0) for program in EXACTLY), *NEARLY]
+)
+def test_a_token_is_drawn_by_its_law(program, limit):
+  found = certify.explore(program)
+  assert found.distance(WANTED) <= limit
+  if not limit:
+    assert found.chances == WANTED
+
+
+def row_of_uniforms():
+  u = torch.rand(2, 2)
+  first = u[0]
+  u.mul_(2)
+  return first < 0.5
+
+
+def rows_of_uniforms():
+  u = torch.rand(1, 2)
+  for row in u:
+    row.unsqueeze_(0).mul_(2)
+  return (u < 0.5)[0]
+
+
+def copy_of_uniforms():
+  u = torch.rand(2)
+  u[[0, 1]].mul_(2)
+  u.clone().mul_(2)
+  return u < 0.25
+
+
+@pytest.mark.parametrize(
+  "program", [row_of_uniforms, rows_of_uniforms, copy_of_uniforms]
+)
+def test_views_share_memory_and_copies_do_not(program):
+  chances = certify.explore(program).chances
+  assert chances[True, True] == Fraction(1, 16)
+
+
+def test_who_imports_torch_too_late_is_told(tmp_path):
+  (tmp_path / "lazy.py").write_text(
+    "from tv_jax import certify\n"
+    "def program():\n"
+    "  import torch\n"
+    "  return int(torch.rand(1) < 0.25)\n"
+    "certify.explore(program)\n"
+  )
+  done = commands.run(program="lazy", cwd=tmp_path)
+  assert "was not seen: import it before" in done.stderr
+
+
+def changes_a_part():
+  laws = LAW.clone()
+  laws[:2].exponential_()
+  return laws.argmax()
+
+
+GENERATOR = torch.Generator()
+
+
+def forks():
+  with torch.random.fork_rng():
+    return bool(torch.rand(()) < 0.5)
+
+
+HALF = torch.tensor([0.75, 0.25], dtype=torch.bfloat16)
+OUT = torch.zeros(2)
+
+
+def view_of_noise():
+  noise = torch.zeros(1, 4)
+  flat = noise.view(-1)
+  noise.exponential_()
+  return (LAW / flat).argmax()
+
+
+def view_of_laws():
+  laws = LAW.clone()[None]
+  first = laws[0]
+  laws.div_(torch.empty_like(laws).exponential_())
+  return first.argmax()
+
+
+def array_of_noise():
+  noise = torch.zeros(4)
+  array = noise.numpy()
+  noise.exponential_()
+  return (array / LAW.numpy()).argmin()
+
+
+@pytest.mark.parametrize(
+  ("program", "told"),
+  [
+    (lambda: torch.rand(3).cumsum(0), "torch's cumsum, which cannot be"),
+    (lambda: torch.add(torch.rand(3), 2, LAW) < 1, "random numbers to torch's"),
+    (lambda: LAW[torch.rand(1)], "uses a random number as an index"),
+    (lambda: str(torch.rand(1)), "prints a random number"),
+    (changes_a_part, "changes a part of a tensor"),
+    (lambda: torch.Generator(), "makes a Generator: its numbers can come"),
+    (
+      lambda: torch.rand(2, generator=GENERATOR) < 0.5,
+      "a torch.Generator: its",
+    ),
+    (
+      lambda: torch.manual_seed(0),
+      r"generator \(manual_seed\): its numbers can",
+    ),
+    (lambda: torch.set_rng_state(torch.get_rng_state()), "get_rng_state"),
+    (lambda: torch.default_generator.manual_seed(0), "its numbers can come"),
+    (lambda: torch.rand(()) < HALF, "rounds random numbers to torch.bfloat16"),
+    (lambda: torch.rand(()).item() < HALF[0], "of bfloat16, which rounds it"),
+    (lambda: torch.multinomial(HALF, 1), "a law of torch.bfloat16, whose"),
+    (forks, r"\(fork_rng\): its numbers can come again"),
+    (lambda: torch.randint(3, (2,)), "draws by torch's randint"),
+    (lambda: torch.zeros(2).bernoulli_(0.5), "draws by torch's bernoulli_"),
+    (lambda: torch.randperm(3), "draws by torch's randperm"),
+    (lambda: torch.stack([torch.rand(2)]) < 0.5, "numbers to torch's stack"),
+    (lambda: torch.bucketize(torch.rand(1), LAW), "to torch's bucketize"),
+    (lambda: torch.rand(1).to(torch.int64), "rounds random numbers to torch.i"),
+    (lambda: torch.rand(1).half() < 0.5, "rounds random numbers to torch.flo"),
+    (lambda: torch.rand(2, out=OUT) < 0.5, r"fills a tensor by torch's rand"),
+    (
+      lambda: torch.lt(torch.rand(2), 0.5, out=OUT),
+      "random numbers to torch's",
+    ),
+    (lambda: torch.rand(2).view(torch.int32) < 1, "reads the bits"),
+    (lambda: float(torch.rand(())) < 0.5, "a random number into a float"),
+    (
+      lambda: torch.gather(torch.rand(2), 0, torch.tensor([0, 1]), out=OUT),
+      "random numbers to torch's gather",
+    ),
+    (lambda: torch.full((2,), torch.rand(())) < 0.5, "to torch.full"),
+    (lambda: OUT.new_tensor(torch.rand(2)) < 0.5, "to torch.new_tensor"),
+    # What nobody thought of reads memory, which is other in the next run.
+    (lambda: torch.Tensor(torch.rand(2)) < 0.5, "two runs that drew the same"),
+    (lambda: torch.zeros(2).set_(torch.rand(2)) < 0.5, "two runs that drew"),
+    (
+      lambda: torch.vmap(lambda x: x < 0.5)(torch.rand(2)),
+      "two runs that drew",
+    ),
+    (
+      lambda: torch.rand(2).as_subclass(torch.Tensor) < 0.5,
+      "two runs that drew",
+    ),
+    (lambda: torch.zeros(2).uniform_(0, below=1) < 0.5, "the program fails"),
+    (lambda: torch.tensor([torch.rand(())]) < 0.5, "gives random numbers to"),
+    (lambda: torch.ops.aten.rand([2]) < 2, "torch drew numbers that are not"),
+    (view_of_noise, "another tensor or array shares"),
+    (view_of_laws, "another tensor or array shares"),
+    (array_of_noise, "another tensor or array shares"),
+    (lambda: torch.rand(2).numpy() < 0.5, "torch's numpy, which cannot be"),
+    (lambda: np.asarray(torch.rand(2)) < 0.5, "which cannot be followed"),
+    (lambda: torch.rand(2), "the function returns"),
+    (
+      lambda: torch.nn.functional.gumbel_softmax(LAW).argmax(),
+      "random numbers to torch's",
+    ),
+    (
+      lambda: torch.add(LAW.numpy(), 1),
+      r"laws are tensors with --arrays=torch",
+    ),
+  ],
+)
+def test_what_cannot_be_explored_is_named(program, told):
+  with pytest.raises(certify.ExploreError, match=told) as error:
+    certify.explore(program)
+  assert "\n" not in str(error.value)
+
+
+def swallows(looks):
+  def program():
+    try:
+      looks(LAW.clone(), torch.rand(2), random.random())
+    except Exception:
+      return 1
+    return 0
+
+  return program
+
+
+@pytest.mark.parametrize(
+  "looks",
+  [
+    lambda law, u, v: u.exp(),
+    lambda law, u, v: u.numpy(),
+    lambda law, u, v: torch.tensor(v),
+    lambda law, u, v: torch.full((2,), v),
+    lambda law, u, v: torch.from_numpy(np.random.rand(2)),
+    lambda law, u, v: law * v,
+    lambda law, u, v: torch.add(law, v),
+    lambda law, u, v: law.clamp(max=v),
+    lambda law, u, v: operator.setitem(law, 0, v),
+  ],
+)
+def test_no_error_of_a_stand_in_is_swallowed(looks):
+  with pytest.raises(certify.ExploreError, match=r"test_dice_torch\.py, line"):
+    certify.explore(swallows(looks))
+
+
+def test_facts_about_random_tensors_are_known():
+  def looks(law, u, v):
+    assert not torch.isnan(u).any()
+    assert u.isfinite().all()
+    assert (law > v).dtype == torch.bool
+
+  assert certify.explore(swallows(looks)).chances == {0: 1}
+
+
+@pytest.mark.parametrize(
+  ("law", "count"),
+  [([0, 0], 1), ([-1, 2], 1), ([float("nan"), 1], 1), ([1], 2)],
+)
+def test_multinomial_raises_as_torch_does(law, count):
+  """So that a program can fall back to the target where a residual is 0."""
+
+  def program():
+    try:
+      torch.multinomial(torch.tensor(law, dtype=torch.float64), count)
+    except RuntimeError:
+      return 1
+    return 0
+
+  assert program() == 1
+  assert certify.explore(program).chances == {1: 1}
+
+
+def coins(law):
+  return torch.rand(4) < law
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+  ("compiles", "told"),
+  [
+    (torch.compile, r"set TORCHDYNAMO_DISABLE=1 for torch\.compile"),
+    (torch.jit.script, "set PYTORCH_JIT=0 for TorchScript"),
+  ],
+)
+def test_what_torch_compiles_is_named(compiles, told):
+  compiled = compiles(coins)
+  with pytest.raises(certify.ExploreError, match=told):
+    certify.explore(lambda: compiled(LAW).tolist())
+
+
+def test_a_comparison_with_a_tensor_is_a_tensor():
+  def rejected():
+    return "no" if ~(torch.rand(()).item() < torch.tensor(0.75)) else "yes"
+
+  assert certify.explore(rejected).chances == {"yes": 0.75, "no": 0.25}
+
+
+def test_functions_are_as_they_were_after_it():
+  before = torch.rand, torch.Tensor.exponential_
+  certify.explore(by_race)
+  assert before == (torch.rand, torch.Tensor.exponential_)
+  assert type(torch.rand(2)) is torch.Tensor
+  assert "multinomial" not in vars(torch.Tensor)
+
+
+@pytest.fixture(scope="module")
+def verify():
+  """The document's verifier."""
+  text = (documents.DOCS / "lossless.md").read_text()
+  (content,) = re.findall(r"^```python\n(# test_.*?)^```$", text, re.M | re.S)
+  made = {}
+  exec(content, made)
+  made["test_it_is_lossless"]()
+  return made["verify"]
+
+
+def test_a_verifier_of_tensors(verify):
+  def recovers_from_the_target(tree, tokens, q, p, rng):
+    path, token = verify(tree, tokens, q, p, rng)
+    if len(path) < len(tokens) - 1:
+      token = torch.multinomial(p[len(path)], 1)
+    return path, token
+
+  settings = {"cases": 12, "tree": "chain:2", "arrays": "torch"}
+  assert certify.check_program(verify, **settings).lossless
+  wrong = certify.check_program(recovers_from_the_target, **settings)
+  assert wrong.verdict == "NOT LOSSLESS"

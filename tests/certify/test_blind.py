@@ -1,0 +1,138 @@
+"""Faults that small vocabularies hide: a third sibling's, and of long tails."""
+
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.lib import quick
+from tests.lib.samplers import by_choice, chain, cut, verify
+from tv_jax import certify, tree
+from tv_jax.certify.plan import USUAL
+from tv_jax.verifiers import DOWN, VERIFIERS, Verifier
+
+WITHOUT = "without_replacement"
+
+
+def faulty(fault, draft):
+  sound = VERIFIERS["token_level"].offers(draft)
+  third = jnp.asarray(draft.tree.rank) == 2
+  if fault == "third doubled":
+    chance = jnp.where(third, 2 * sound.chance, sound.chance)
+    return sound._replace(chance=jnp.minimum(chance, 1))
+  if fault == "bonus cut":
+    return sound._replace(residual=lambda node: likeliest(sound.residual(node)))
+  return sound
+
+
+def likeliest(law):
+  return jnp.where(law < jnp.sort(law)[-50:][0], 0, law)
+
+
+def rule(fault):
+  return Verifier(
+    name="faulty", offers=functools.partial(faulty, fault), walk=DOWN
+  )
+
+
+@pytest.mark.parametrize(
+  ("fault", "shown"),
+  quick.shorter(
+    [
+      ("third doubled", "branching:4"),
+      ("", ""),
+      ("bonus cut", "chain:1"),
+    ]
+  ),
+)
+def test_the_usual_rows_show_faults_of_rules(fault, shown, x64):
+  for shape, tokens in USUAL.items():
+    if tree.parse(shape).max_children > 2 and shape != "branching:4":
+      continue  # takes long
+    own = certify.Settings(cases=4, vocabulary=tokens)
+    found = certify.check(rule(fault), WITHOUT, shape, own)
+    assert found.cases[0].world.vocabulary == tokens
+    assert found.lossless == (shape != shown), shape
+    assert found.verdict == ("NOT LOSSLESS" if shape == shown else "LOSSLESS")
+    if shown == shape == "chain:1":  # the laws of 65 contexts are not printed
+      assert len(repr(found).splitlines()) < 8
+
+
+def test_a_last_sibling_without_a_choice_is_refused_or_given_one():
+  told = r"no choice among 3 tokens.*give 4"
+  own = certify.Settings(vocabulary=3)
+  with pytest.raises(ValueError, match=told):
+    certify.check("token_level", WITHOUT, "branching:3", own)
+  with pytest.raises(ValueError, match=told):
+    certify.check_program(verify, tree="branching:3", vocabulary=3)
+  assert certify.Settings().tokens(tree.parse("branching:3")) == 5
+
+
+def draw_of_few(rng, law):
+  return by_choice(rng, cut(law))
+
+
+def siblings(p, q, context, rng, fault=""):
+  """A cycle of up to three siblings without replacement."""
+  left, law = p(context), q(context)
+  for rank in range(min(3, np.count_nonzero(law))):
+    law = law / law.sum()
+    token = int(rng.choice(len(law), p=law))
+    chance = left[token] / law[token]
+    if rank == 2 and fault == "third doubled":
+      chance *= 2
+    if rng.random() < chance:
+      return [token]
+    left = np.maximum(left - law, 0)
+    left, law[token] = left / left.sum(), 0
+  return [int(rng.choice(len(left), p=left))]
+
+
+@pytest.mark.parametrize(
+  ("program", "shown"),
+  quick.shorter(
+    [
+      (functools.partial(siblings, fault="third doubled"), 5),
+      (functools.partial(chain, levels=1, draw=draw_of_few), 64),
+      (functools.partial(chain, levels=1), 0),
+      (functools.partial(verify, bug="third doubled"), 5),
+      (functools.partial(verify, bug="bonus cut"), 64),
+    ],
+    keep=2,
+  ),
+)
+def test_the_usual_cases_show_faults_of_programs(program, shown):
+  found = certify.check_program(program, cases=8)
+  assert found.lossless == (not shown), repr(found)
+  told = repr(found).splitlines()[0]
+  assert "8 cases of 3 tokens" in told
+  if shown:
+    assert found.cases[-1].world.vocabulary == shown
+    assert found.smallest.world.vocabulary <= shown
+    assert f" of {shown} tokens, " in told
+
+
+@pytest.mark.long
+def test_three_siblings_of_64_tokens_are_too_many():
+  found = certify.check_program(siblings, cases=8)
+  assert not found.lossless
+  assert repr(found).startswith("UNDECIDED")
+  assert "--vocab=5" in repr(found)
+  assert certify.check_program(siblings, cases=8, vocabulary=5).lossless
+
+
+def test_how_siblings_are_drawn_is_asked_and_said():
+  replaced = functools.partial(verify, bug="with replacement")
+  for drawn, right in (
+    ("without_replacement", verify),
+    ("with_replacement", replaced),
+  ):
+    for program in (verify, replaced):
+      found = certify.check_program(
+        program, tree="branching:2", proposal=drawn, cases=8
+      )
+      assert found.lossless == (program is right), repr(found)
+      assert f"siblings, drawn {drawn}\n" in repr(found) + "\n"
+  with pytest.raises(ValueError, match="a cycle is not told how siblings"):
+    certify.check_program(chain, proposal="top_k")
