@@ -3,9 +3,9 @@
     python -m examples.faults
 
 Each file has two programs of ours. `faulty` repeats a system's fault, in all
-but five files a publicly reported one, and `fixed` is correct. The docstrings
-of the five say where the fault comes from. NAMES lists the files in the table's
-order.
+but three files a publicly reported one, and `fixed` is correct. The docstrings
+of the three say where the fault comes from. NAMES lists the files in the
+table's order.
 """
 
 NAMES = (
@@ -28,13 +28,10 @@ NAMES = (
   "typical_acceptance",
   # two verification rules are mixed
   "block_recovery",
-  "block_coins",
   "block_first_rejection",
   # the verified length depends on the tokens it cuts
   "pruned_draft",
   "length_in_hindsight",
-  "budget_in_hindsight",
   # too small to matter
   "closed_coin",
-  "clamped_residual",
 )

@@ -61,8 +61,8 @@ def smallest(row: Row) -> str:
   if closed := row.caught.closed:
     prefix = words.word(closed.closed).replace("'", "`")
     return f"{prefix}: 0, but not if a coin is 0"
-  if row.caught.smallest is None:
-    return "none"
+  assert row.caught.smallest
+  assert row.caught.smallest.prefix
   tokens, chance, wanted = row.caught.smallest.prefix
   prefix = words.word(tokens).replace("'", "`")
   excess = small(chance - wanted, "+").replace("+", "+ ")

@@ -10,6 +10,7 @@ from examples.faults import common
 from tv_jax import certify, proposals, tree
 from tv_jax.certify import programs
 from tv_jax.certify.report import Certificate
+from tv_jax.certify.worlds import Endless
 
 V = 3
 LENGTH = common.DEPTH + 1  # maximum number of tokens of a cycle
@@ -18,26 +19,13 @@ SETTINGS = certify.Settings(tolerance=1e-12)
 TREE = tree.from_parents([-1, 0, 0, 1, 1])  # two drafts, two below the first
 
 
-@dataclasses.dataclass(frozen=True)
-class World:
-  """A target's and a draft's law after each prefix."""
-
-  laws: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]]
-  kind: str = "given"
-  vocabulary: int = V
-
-  def at(self, path):
-    """Return both laws of the next token."""
-    return self.laws[tuple(path)]
-
-
 def prefixes():
   """List all prefixes of a cycle's tokens."""
   for size in range(LENGTH + 1):
     yield from itertools.product(range(V), repeat=size)
 
 
-def worlds() -> list[World]:
+def worlds() -> list[Endless]:
   """Draw targets p, and drafts q = (p + a random law) / 2."""
   drawn = []
   for seed in range(PAIRS):
@@ -46,16 +34,21 @@ def worlds() -> list[World]:
     for prefix in prefixes():
       p, other = dice.dirichlet(np.full(V, 0.7), size=2)
       laws[prefix] = p, (p + other) / 2
-    drawn.append(World(laws))
+    drawn.append(given(laws))
   return drawn
 
 
-def constant(p: tuple[float, ...], q: tuple[float, ...]) -> World:
+def given(laws) -> Endless:
+  """Use given laws p and q for each prefix."""
+  return Endless("given", V, seed=(), known=laws)
+
+
+def constant(p: tuple[float, ...], q: tuple[float, ...]) -> Endless:
   """Use the same laws after every prefix."""
-  return World(dict.fromkeys(prefixes(), (np.array(p), np.array(q))))
+  return given(dict.fromkeys(prefixes(), (np.array(p), np.array(q))))
 
 
-def measure(program, world: World) -> tuple[float, float]:
+def measure(program, world: Endless) -> tuple[float, float]:
   """Find a program's exact law in a world.
 
   Returns:

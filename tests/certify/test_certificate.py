@@ -20,7 +20,6 @@ from tv_jax.verifiers import (
   UP,
   VERIFIERS,
   Verifier,
-  resolve,
   unsupported_reason,
 )
 
@@ -98,11 +97,6 @@ def test_a_rule_may_toss_the_roots_coin(x64):
   assert check.lossless, repr(check)
 
 
-def test_the_plain_rule_is_lossless_without_a_fault(x64):
-  check = certify.check(faulty.plain, WITHOUT, FORK, settings())
-  assert check.lossless, repr(check)
-
-
 def altered(**changes):
   """The traversal with fields of its decision replaced."""
 
@@ -162,15 +156,12 @@ class Planted(NamedTuple):
 
 
 PLANTED = {
-  fault: Planted(
-    functools.partial(faulty.plain, fault=fault),
-    UNKNOWN if fault == "<=" else "NOT LOSSLESS",
-    "accepted with threshold 0" if fault == "<=" else "",
-    faulty.FAULTS[fault],
-    FORK,
-  )
-  for fault in faulty.FAULTS
+  fault: Planted(faulty.rule(fault), proposal=proposal, shape=FORK)
+  for fault, proposal in faulty.FAULTS.items()
 } | {
+  "<=": Planted(
+    faulty.closed_coins, UNKNOWN, "accepted with threshold 0", shape=FORK
+  ),
   "block stops at the first rejection": Planted(
     faulty.block_that_stops, shape=tree.chain(3)
   ),
@@ -252,22 +243,6 @@ def test_planted_fault_is_caught(name, x64):
   assert fault in repr(check)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-  ("rule", "sound"),
-  [
-    (faulty.plain, True),  # bare: its coins are tossed
-    (faulty.bonus_from_p, False),
-    (PLANTED["another's stopping"].rule, False),
-  ],
-)
-def test_a_tree_too_large_to_enumerate(rule, sound, x64):
-  own, shape = settings(cases=2), tree.EAGLE_SPARSE
-  found = certify.check(rule, WITHOUT, shape, own)
-  assert found.lossless == sound
-  assert len(found.cases) == 2 + len(shape.inner)  # not all drafts
-
-
 def test_what_was_reached_is_known(x64):
   for drawn, invalid in ((WITHOUT, 3), ("with_replacement", 0)):
     check = certify.check("token_level", drawn, "branching:4", settings())
@@ -277,7 +252,7 @@ def test_what_was_reached_is_known(x64):
 
 
 def test_the_smallest_failing_case_is_smaller_and_spelled_out(x64):
-  rule = resolve(faulty.bonus_from_p)
+  rule = faulty.bonus_from_p
   check = certify.check(rule, WITHOUT, FORK, settings(cases=9))
   small = certify.smallest_failure(
     rule, WITHOUT_REPLACEMENT, check.smallest, settings()

@@ -191,28 +191,6 @@ def test_faults_of_a_rule_whose_paths_are_too_many_are_told(x64):
   assert found.faults == ("residual is no law",)
 
 
-def third(draft):
-  sound, shape = TRAVERSAL.offers(draft), draft.tree
-  wrong = jnp.asarray((shape.rank == 2) & (shape.depth == 2))
-  chance = jnp.where(wrong, sound.chance / 2, sound.chance)
-  return sound._replace(chance=chance)
-
-
-@pytest.mark.long
-def test_the_case_that_is_printed_is_small_and_clear(x64):
-  rule, drawn = (
-    Verifier(name="third", offers=third, walk=UP),
-    PROPOSALS[WITHOUT],
-  )
-  own = certify.Settings(vocabulary=6, cases=9)
-  found = certify.check(rule, drawn, EAGLE, own)
-  assert not found.lossless
-  small = certify.smallest_failure(rule, drawn, found.smallest, own)
-  assert small.tree.parents == (-1, 0, 1, 1, 1)
-  assert small.distance > 1e-2
-  assert "the output begins" in repr(small)
-
-
 @pytest.mark.parametrize("proposal", quick.shorter([*PROPOSALS], keep=2))
 def test_many_siblings_are_not_all_enumerated(proposal, x64):
   own = certify.Settings(cases=1)

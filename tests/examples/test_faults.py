@@ -13,7 +13,6 @@ from tests.lib import documents, quick
 from tv_jax import certify
 
 DOCUMENT = documents.DOCS / "lossless.md"
-SMALL = ("closed_coin", "clamped_residual")  # as their docstrings say
 
 
 @functools.cache
@@ -32,20 +31,17 @@ def test_the_fault_is_caught_and_the_mend_is_exact(name):
   measured = row(name)
   assert measured.mended.lossless
   assert measured.mended.distance <= 1e-12
-  if name not in SMALL:
+  if name != "closed_coin":
     assert measured.caught.verdict == "NOT LOSSLESS"
     assert measured.caught.smallest.distance > 1e-6
 
 
 @pytest.mark.long
-def test_what_is_small_is_found():
-  closed, clamped = map(row, SMALL)
+def test_a_coin_of_0_is_found():
+  closed = row("closed_coin")
   assert closed.caught.lossless
   assert closed.caught.closed
   assert max(closed.distances) < 1e-12
-  *random, near = clamped.distances
-  assert max(random) < 1e-12
-  assert 1e-10 < near < 2e-8
 
 
 @pytest.mark.long
@@ -60,7 +56,6 @@ def test_the_document_says_what_is_measured():
   hidden = row("length_in_hindsight")
   assert max(hidden.distances) < 1e-12
   assert len(hidden.caught.cases) == 7
-  assert len(row("budget_in_hindsight").caught.cases) == 10
   for name in ("shared_noise", "bfloat16_draft"):
     assert f"of `{name}` is {max(row(name).distances):.2g}" in text
   assert max(map(abs, row("shared_noise").gains)) < 1e-12

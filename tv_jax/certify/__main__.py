@@ -197,7 +197,7 @@ def _cells(entry: Entry, check: Certificate) -> tuple[str, ...]:
 
 def _explain(checks) -> None:
   """Prints the smallest failing case found for each rule and verdict."""
-  explained = {Verdict.LOSSLESS, Verdict.UNDECIDED, Verdict.NOT_RUN}
+  explained: set = {Verdict.LOSSLESS, Verdict.UNDECIDED, Verdict.NOT_RUN}
   for entry, check in checks:
     name, what, shown = entry.names[0], "", [f"  {x}" for x in check.faults]
     if {check.verdict, (name, check.verdict)} & explained:

@@ -9,14 +9,16 @@
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify import plan, programs, rules, worlds
 from tv_jax.certify.compare import smaller, smallest
+from tv_jax.certify.dice import ExploreError
 from tv_jax.certify.proposal import check_proposal
 from tv_jax.certify.report import (
+  FLOAT32,
   Case,
   Certificate,
   ProposalCheck,
@@ -78,7 +80,8 @@ def check(
     faults = contract.rule_faults(rule, proposal, tree, dtype, V)
     if faults:
       return Certificate(verdict([], faults), faults=tuple(faults))
-  cases = rules.cases(rule, proposal, tree, settings)
+  run = rules.compile_rule(rule, proposal, tree, settings)
+  cases = [*map(run, plan.of_rule(proposal, tree, settings))]
   faults = _distinct(fault for case in cases for fault in case.faults)
   if any(case.wrong is None for case in cases):
     return Certificate(verdict([], faults), faults=faults)
@@ -112,7 +115,8 @@ def smallest_failure(
       return []
     few = settings._replace(vocabulary=V, cases=18)
     try:
-      return rules.cases(verifier, proposal, tree, few)
+      run = rules.compile_rule(verifier, proposal, tree, few)
+      return [*map(run, plan.of_rule(proposal, tree, few))]
     except Exception:  # the rule refuses this tree
       return []
 
@@ -155,20 +159,28 @@ def check_program(
     )
   if cycle and proposal != WITHOUT_REPLACEMENT:
     raise UserError("a cycle is not told how siblings are drawn")
-  trials = plan.plan(cycle, proposal, tree, settings)
-  cases = [*programs.cases(program, proposal, trials, settings)]
-  found = [case for case in cases if case.failed]
-  if found and trials[0].V > 2:
-    left = settings.runs
+  trials = plan.of_program(cycle, proposal, tree, settings)
+  cases, runs = [], 0
+  for trial in trials:
+    case = programs.run(program, proposal, *trial[:2], settings)
+    cases.append(case)
+    runs += case.runs
+    # A small failure may be rounding: further cases may show a real fault.
+    if (case.wrong and case.distance > FLOAT32) or runs > settings.runs:
+      break
+  found, left = [case for case in cases if case.failed], settings.runs
 
-    def cases_on(tree):
-      nonlocal left
-      few = plan.few(tree)
-      made = programs.few_cases(program, proposal, few, settings)
-      made = [*made] if left > 0 else []
-      left -= sum(case.runs for case in made)
-      return made
+  def cases_on(tree) -> Iterator[Case]:
+    nonlocal left
+    for trial in plan.few(tree, settings.seed) if left > 0 else []:
+      try:
+        case = programs.run(program, proposal, *trial[:2], settings)
+      except ExploreError:  # it may need more tokens, or another tree
+        return
+      left -= case.runs
+      yield case
 
+  if found and trials[0].world.vocabulary > 2:
     found.sort(key=lambda case: bool(case.wrong) and case.distance)
     found += smaller(found[-1], cases_on)
   shown = smallest(case for case in found if case.wrong)
@@ -182,14 +194,13 @@ def check_program(
   notes = [] if cycle else [f"  {plan.told(trials)} {proposal.name}"]
   if not shown and len(cases) < len(trials):
     notes.append(
-      f"  {sum(x.runs for x in cases)} runs were made after {len(cases)} of"
-      f" {len(trials)} cases; the first {len(worlds.KINDS)} have each kind of"
-      " laws"
+      f"  {runs} runs were made after {len(cases)} of {len(trials)} cases; the"
+      f" first {len(worlds.KINDS)} have each kind of laws"
     )
-  found = verdict(wrong, ())
-  if found == Verdict.UNDECIDED:
+  outcome = verdict(wrong, ())
+  if outcome == Verdict.UNDECIDED:
     notes.append(_way_out(cases, cycle))
-  return Certificate(found, cases, shown, closed, notes=tuple(notes))
+  return Certificate(outcome, cases, shown, closed, notes=tuple(notes))
 
 
 def assert_lossless(program: Callable, **asked) -> None:

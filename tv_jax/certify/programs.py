@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -18,9 +18,9 @@ import numpy as np
 
 from tv_jax.certify.compare import compare
 from tv_jax.certify.dice import ExploreError, explore, jax_tracing
-from tv_jax.certify.plan import WIDE, Trial
+from tv_jax.certify.plan import WIDE
 from tv_jax.certify.report import FLOAT32, Case, Settings
-from tv_jax.certify.worlds import CONTEXT, Endless, Laws
+from tv_jax.certify.worlds import CONTEXT, Endless, World
 from tv_jax.io.errors import UserError
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
@@ -44,56 +44,11 @@ def contract(program: Callable) -> str | None:
   return VERIFY if "tree" in parameters else None
 
 
-def cases(
-  program: Callable,
-  proposal: Proposal,
-  trials: Sequence[Trial],
-  settings: Settings,
-) -> Iterator[Case]:
-  """Runs a program in all worlds, until it fails or has run long enough."""
-  runs = 0
-  for number, trial in enumerate(trials):
-    case = run(
-      program, proposal, trial.tree, world(trial, number, settings), settings
-    )
-    yield case
-    runs += case.runs
-    # A small failure may be rounding: further cases may show a real fault.
-    failed = case.wrong and case.distance > FLOAT32
-    if failed or runs > settings.runs:
-      return
-
-
-def few_cases(
-  program: Callable, proposal: Proposal, trial: Trial, settings: Settings
-) -> Iterator[Case]:
-  """Runs a program in worlds of few tokens and simple fractions."""
-  for number in range(8):
-    try:
-      yield run(
-        program, proposal, trial.tree, world(trial, number, settings), settings
-      )
-    except ExploreError:  # it may need more tokens, or another tree
-      return
-
-
-def world(trial: Trial, number: int, settings: Settings) -> Endless:
-  """Makes the world of a trial."""
-  return Endless(
-    kind=trial.kind,
-    vocabulary=trial.V,
-    seed=(settings.seed, number, trial.V),
-    least=trial.least,
-    draft=trial.draft,
-    target=trial.target,
-  )
-
-
 def run(
   program: Callable,
   proposal: Proposal,
   tree: Tree | None,
-  world: Laws,
+  world: World | Endless,
   settings: Settings,
 ) -> Case:
   """Runs a program in a world.
@@ -171,7 +126,7 @@ def _as_cycle(
   program: Callable,
   proposal: Proposal,
   tree: Tree | None,
-  world: Laws,
+  world: World | Endless,
   arrays: str,
 ) -> Callable:
   """Returns a program as a function from rng to its output."""

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.certify import words, worlds
-from tv_jax.certify.worlds import Laws
+from tv_jax.certify.worlds import Endless, World
 from tv_jax.tree import Tree
 
 FLOAT32 = 1e-6  # the largest distance that single precision explains
@@ -127,7 +127,7 @@ class Case(NamedTuple):
   """
 
   tree: Tree | None
-  world: Laws
+  world: World | Endless
   runs: int
   length: float
   distance: float

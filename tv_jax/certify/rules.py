@@ -36,6 +36,7 @@ import numpy as np
 from tv_jax.certify import compiling, words, worlds
 from tv_jax.certify import drafts as drafts_lib
 from tv_jax.certify.compare import compare
+from tv_jax.certify.plan import SMALL
 from tv_jax.certify.report import Case, Settings
 from tv_jax.certify.worlds import World
 from tv_jax.proposals import INVALID, Proposal
@@ -43,12 +44,8 @@ from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers import NOT_OFFERED, Draft, Verifier
 
 _BATCH = 1 << 14  # decisions in a compiled call
-_SMALL = 6  # largest number of nodes for which all patterns are tried
 # Drafts in a compiled call if the number of drafts depends on the world.
 _FEW = 64
-# Maximum number of decisions in a world whose drafts are all enumerated; and of
-# drafts in a thinned world, and in a world that is made to reach a family.
-BUDGET, _THIN, _REACH = 300_000, 100, 700
 # Events at a node. "offered": it was offered with a threshold above 0. In the
 # other events its turn came (its parent was entered, its elder siblings were
 # rejected), and p = q > 0 at its token, or q was one-hot, or it was INVALID.
@@ -73,46 +70,12 @@ class Decided(NamedTuple):
 def _patterns(tree: Tree, dtype: type) -> np.ndarray:
   """Returns the patterns of coins [E, N] that are tried on a tree."""
   high = np.nextafter(dtype(1), dtype(0))
-  if _all_patterns(tree):
+  if len(tree) <= SMALL:
     every = itertools.product((0, high), repeat=len(tree) - 1)
     return np.array([(high, *rest) for rest in every], dtype)
   patterns = np.where(tree.ancestors, 0, high)
   patterns[:, ROOT] = high
   return patterns.astype(dtype)
-
-
-def _all_patterns(tree):
-  return len(tree) <= _SMALL
-
-
-def cases(
-  verifier: Verifier, proposal: Proposal, tree: Tree, settings: Settings
-) -> list[Case]:
-  """Runs a rule in all worlds, which are thinned if their drafts are many."""
-  V, count = settings.tokens(tree), settings.cases or 27
-  contexts = worlds.num_contexts(V, tree.max_depth)
-  made = worlds.generate(settings.seed, count, V, contexts)
-  if not _enumerable(tree, proposal, V):
-    # All kinds of worlds, thinned; then worlds that are made to reach a family.
-    families = tree.inner.tolist()
-    aims = [(ROOT, _THIN)] * count + [(node, _REACH) for node in families]
-    made += worlds.generate(
-      settings.seed + 1, len(families), V, contexts, ["smooth"]
-    )
-    made = [
-      drafts_lib.thin(i, tree, proposal, world, *aim)
-      for i, (world, aim) in enumerate(zip(made, aims, strict=True))
-    ]
-  return [*map(compile_rule(verifier, proposal, tree, settings), made)]
-
-
-def _enumerable(tree: Tree, proposal: Proposal, V: int) -> bool:
-  """Returns whether a world has few enough drafts and patterns of coins."""
-  contexts = worlds.num_contexts(V, tree.max_depth)
-  if max(V**tree.max_children, contexts * V) > BUDGET:
-    return False
-  patterns = 2 ** (len(tree) - 1) if _all_patterns(tree) else len(tree)
-  return drafts_lib.count_outcomes(tree, proposal, V) * patterns <= BUDGET
 
 
 def compile_rule(
@@ -123,7 +86,7 @@ def compile_rule(
   patterns = _patterns(tree, dtype)
   leaves = tree.num_children == 0
   count = drafts_lib.count_outcomes(tree, proposal, V)
-  count = count if _all_patterns(tree) else min(count, _FEW)
+  count = count if len(tree) <= SMALL else min(count, _FEW)
   chunk = max(1, int(min(count, _BATCH // len(patterns))))
 
   def decide(tokens, q, p, eta):
@@ -245,7 +208,7 @@ def _judge(tree, proposal, world, drafts, decided, low) -> Case:
   odd = np.isnan(threshold) | (offered & ((threshold < 0) | (threshold > 1)))
   worst = sums[abs(sums - 1).argmax()]
   off = not odd.any() and abs(worst - 1) > tolerance(np.float64)
-  every_pattern = _all_patterns(tree)
+  every_pattern = len(tree) <= SMALL
   node = np.clip(decided.node, 0, len(tree) - 1)
   at_node = np.take_along_axis(threshold, node[..., None], axis=-1)[..., 0]
   invalid = np.take_along_axis(drafts.tokens, node, axis=1) == INVALID

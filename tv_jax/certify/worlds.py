@@ -13,7 +13,7 @@ depth: an `Endless` world makes them on demand.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,24 +23,6 @@ ROWS = 257
 CONTEXT = (1, 0)  # the tokens before a program's cycle
 # Kept here because numpy.random has stand-ins while a program runs.
 _GENERATOR, _BITS = np.random.Generator, np.random.PCG64
-
-
-class Laws(Protocol):
-  """What is asked of a world of any form."""
-
-  @property
-  def kind(self) -> str:
-    """How the laws were made, a key of `KINDS`."""
-    ...
-
-  @property
-  def vocabulary(self) -> int:
-    """Number of tokens."""
-    ...
-
-  def at(self, path: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns p and q [V] after a path."""
-    ...
 
 
 class World(NamedTuple):
@@ -75,6 +57,7 @@ class Endless:
     draft: Maximum number of tokens with a positive probability under q, at
       depth 0, 1, ..; the last entry holds for all greater depths. Empty: all.
     target: The same under p.
+    known: The laws p and q that were asked for, or are given, for each path.
   """
 
   kind: str
@@ -83,20 +66,20 @@ class Endless:
   least: int = 1
   draft: Sequence[int] = ()
   target: Sequence[int] = ()
-  _known: dict = dataclasses.field(default_factory=dict, repr=False)
+  known: dict = dataclasses.field(default_factory=dict, repr=False)
 
   def at(self, path: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """Returns p and q [V] after a path."""
     path = tuple(map(int, path))
-    if path not in self._known:
+    if path not in self.known:
       prefix = *CONTEXT, *path
       rng = _GENERATOR(_BITS([*self.seed, *prefix, len(prefix)]))
       p, q = KINDS[self.kind](rng, self.vocabulary)
-      self._known[path] = (
+      self.known[path] = (
         self._few(p, 1, self.target, len(path)),
         self._few(q, self.least, self.draft, len(path)),
       )
-    return self._known[path]
+    return self.known[path]
 
   def _few(self, law, least: int, most: Sequence[int], depth: int):
     law = law.copy()
