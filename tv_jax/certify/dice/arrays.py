@@ -2,94 +2,28 @@
 
 An `Array` holds cells and numbers as objects, and a program takes it for an
 array of floats. NumPy gives each of its functions on an `Array` or a cell to
-this module, which follows those in its tables and refuses all others.
+this module, which follows those in the table of operations and those that move
+entries, and refuses all others.
 """
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tv_jax.certify.dice import races
-from tv_jax.certify.dice.cells import (
-  COMPARED,
-  FINE,
-  Cell,
-  clamped,
-  is_random,
-)
+from tv_jax.certify.dice.cells import FINE, Cell
+from tv_jax.certify.dice.operations import ANSWERS, OPERATIONS, is_random, searched
 from tv_jax.certify.dice.paths import refuse
 
 
-def _is_nan(x) -> bool:
-  return type(x) is not Cell and x != x
-
-
-def _either(order: Callable) -> Callable:
-  """Returns a function that chooses the larger or smaller of two numbers."""
-
-  def choose(x, y):
-    if type(y) is Cell:
-      x, y = y, x
-    return x if _is_nan(x) or (not _is_nan(y) and order(x, y)) else y
-
-  return choose
-
-
-def _log(value):
-  x: Any = races.number(value)
-  if type(x) is Cell:
-    return x.log()
-  return math.log(x) if x > 0 else -math.inf if x == 0 else math.nan
-
-
-def _divided(x, y):
-  if type(x) is Cell or type(y) is Cell:
-    return x / y
-  with np.errstate(all="ignore"):
-    return float(np.float64(x) / np.float64(y))
-
-
-def _fact(function: Callable) -> Callable:
-  """Makes a test of a number; it takes a random number for a finite one."""
-
-  def of_number(x):
-    known = x.known if type(x) is Cell else x
-    return function(0.5 if known is None else float(known))
-
-  return of_number
-
-
-def _each(function: Callable, count: int) -> Any:
-  """Makes a function of entries a function of arrays; `reduce` takes axes."""
-  return np.frompyfunc(function, count, 1, identity=None)
-
-
-_FACTS = {x.__name__: x for x in (np.isnan, np.isinf, np.isfinite)}
-# NumPy's functions of entries by name, with their replacements.
-_UFUNCS: dict[str, Any] = {x.__name__: x for x in COMPARED.values()}
-_UFUNCS |= {x.__name__: x for x in (np.add, np.subtract, np.multiply)}
-_UFUNCS |= {x.__name__: x for x in (np.negative, np.positive)}
-_UFUNCS |= {name: _each(_fact(x), 1) for name, x in _FACTS.items()}
-_UFUNCS |= {
-  "divide": _each(_divided, 2),
-  "log": _each(_log, 1),
-  "maximum": _each(_either(operator.ge), 2),
-  "minimum": _each(_either(operator.le), 2),
-}
-# Functions that move the entries of arrays, or compare them.
+# Functions that move the entries of arrays, or rank them.
 _FUNCTIONS = ("reshape", "ravel", "squeeze", "expand_dims", "transpose", "copy")
 _FUNCTIONS += ("swapaxes", "moveaxis", "broadcast_to", "broadcast_arrays")
-_FUNCTIONS += ("stack", "concatenate", "vstack", "hstack", "column_stack")
-_FUNCTIONS += ("append", "insert", "delete", "split", "array_split", "where")
-_FUNCTIONS += ("take", "take_along_axis", "put_along_axis", "repeat", "tile")
-_FUNCTIONS += ("flip", "roll", "atleast_1d", "atleast_2d", "compress", "select")
-_FUNCTIONS += ("shape", "ndim", "size", "zeros_like", "ones_like", "full_like")
-_FUNCTIONS += ("sort", "argsort", "array_equal", "searchsorted", "digitize")
+_FUNCTIONS += ("where", "take", "take_along_axis", "atleast_1d", "atleast_2d")
+_FUNCTIONS += ("shape", "ndim", "size", "zeros_like", "ones_like", "argsort")
 # Functions that are methods, and the names of the methods.
 _METHODS = {x: x for x in ("argmax", "argmin", "max", "min", "clip")}
 _METHODS |= {"amax": "max", "amin": "min"}
@@ -186,7 +120,7 @@ class Array(np.ndarray):
 
   def clip(self, min=None, max=None, out=None):
     """Clamps the entries."""
-    entries = random(clamped(*map(_plain, (self, min, max))))
+    entries = random(OPERATIONS["clip"](*map(_plain, (self, min, max))))
     if out is not None:
       out[...] = entries
     return entries if out is None else out
@@ -215,16 +149,16 @@ def _as_python(value):
 def by_ufunc(ufunc, method: str, inputs, out, named) -> Any:
   """Stands for one of NumPy's functions of entries."""
   name = ufunc.__name__
-  if name not in _UFUNCS:
+  if name not in OPERATIONS:
     refuse(f"takes {name}() of a random number")
   kinds = {_plain(x).dtype.kind for x in out if x is not None}
   if kinds - {"O", "b"}:
     refuse(f"puts np.{name} of random numbers into an array of numbers")
   named = named | {"out": out} if out else named
-  result = _called(getattr(_UFUNCS[name], method), name, inputs, named)
+  result = _called(getattr(OPERATIONS[name], method), name, inputs, named)
   if out and out[0] is not None:
     return out[0]
-  if name in _FACTS:
+  if name in ANSWERS:
     return np.asarray(result, bool)[()]
   return random(result)
 
@@ -236,9 +170,18 @@ def by_function(function, arguments, named) -> Any:
     array, *rest = arguments
     array = np.array(array, object).view(Array)
     return getattr(array, _METHODS[name])(*rest, **named)
+  if name == "searchsorted":
+    return _searched(*arguments, **named)
   if name not in _FUNCTIONS:
     refuse(f"gives random numbers to np.{name}")
   return random(_called(function, name, arguments, named))
+
+
+def _searched(a, v, side="left", sorter=None):
+  """Stands for np.searchsorted."""
+  if sorter is not None:
+    refuse("searches an array by a sorter")
+  return searched(np.asarray(_plain(a)), _plain(v), side == "right")[()]
 
 
 Cell.__array_ufunc__ = Array.__array_ufunc__  # pyright: ignore
@@ -258,8 +201,8 @@ def _refusing(name: str) -> property:
 
 _KEPT = ("shape", "ndim", "size", "T", "itemsize", "nbytes", "reshape", "ravel")
 _KEPT += ("flatten", "squeeze", "transpose", "swapaxes", "copy", "take", "put")
-_KEPT += ("repeat", "fill", "compress", "diagonal", "sort", "argsort", "base")
-_KEPT += ("searchsorted", "strides", "flags", "setflags")
+_KEPT += ("fill", "diagonal", "argsort", "base")
+_KEPT += ("strides", "flags", "setflags")
 for _name in dir(np.ndarray):
   if not _name.startswith("_") and _name not in (*vars(Array), *_KEPT):
     setattr(Array, _name, _refusing(_name))

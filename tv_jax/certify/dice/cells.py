@@ -33,11 +33,8 @@ from tv_jax.certify.dice.paths import (
 _0 = Fraction(0)
 # Programs add smaller numbers to noise to keep it from 0; see `_blur`.
 TINY = Fraction(1, 10**6)
-# NumPy's functions on random numbers, by torch's and JAX's names.
-COMPARED = {"lt": np.less, "le": np.less_equal, "gt": np.greater}
-COMPARED |= {"ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal}
-COMPUTED = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
-COMPUTED |= {"neg": np.negative}
+# jax.random adds the least positive number to a uniform before a logarithm.
+_LEAST = 2.0**-100
 # Half precision is refused: its uniforms are multiples of 2**-8.
 FINE = (np.dtype(np.float32), np.dtype(np.float64))
 SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
@@ -387,13 +384,16 @@ class Cell:
   def log(self) -> Cell:
     """Returns the logarithm; for a uniform it is -E, with E exponential."""
     if self.form == "u":
-      low, high = sorted((self.b, self.a + self.b))
+      drawn = self
+      if self.a == 1 and 0 < self.b < _LEAST:
+        drawn = Cell("u", self.source)
+      low, high = sorted((drawn.b, drawn.a + drawn.b))
       if abs(low) + abs(high - 1) > TINY:
         refuse("takes the logarithm of a uniform that was scaled")
       sign, logs = Fraction(1 if self.a > 0 else -1), self.source.logs
       if sign not in logs:
-        logs[sign] = Cell("E", Exponential(uniform=self))
-      if logs[sign].source.uniform != self:
+        logs[sign] = Cell("E", Exponential(uniform=drawn))
+      if logs[sign].source.uniform != drawn:
         refuse("takes two logarithms of one uniform")
       return -logs[sign]
     if self.form == "log E" or self.a < 0:
@@ -487,13 +487,6 @@ def uniform(kind: type = np.float64) -> Cell:
 def exponential(kind: type = np.float64) -> Cell:
   """Makes exponential noise."""
   return Cell("E", Exponential(), kind=kind)
-
-
-def is_random(value) -> bool:
-  """Tells whether a value is a random number, or an array that holds any."""
-  if isinstance(value, np.ndarray):
-    return value.dtype == object and any(type(x) is Cell for x in value.flat)
-  return type(value) is Cell
 
 
 def _as_fine(cell: Cell, dtype, *_, **__) -> Cell:

@@ -1,27 +1,21 @@
-"""Rules of JAX's primitives on arrays of random numbers.
+"""JAX's primitives on arrays of random numbers.
 
-An array of random numbers is a NumPy array of objects: cells and numbers. NumPy
-applies the operators of its entries, so tables of NumPy functions serve random
-arrays. JAX itself moves their entries, and computes all other arrays.
+JAX itself moves the entries of arrays, and computes arrays without random
+numbers. All others are in the table of operations, or here.
 """
 
 from __future__ import annotations
 
 import functools
-import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tv_jax.certify.dice import cells
 from tv_jax.certify.dice.cells import Cell, Uniform
+from tv_jax.certify.dice.operations import OPERATIONS, SHORT
 from tv_jax.certify.dice.paths import refuse, refuse_methods
 from tv_jax.certify.dice.races import best, winner
-
-# jax.random adds the least positive number to a uniform before a logarithm.
-_TINY = 2.0**-100
 
 
 class Bits:
@@ -65,49 +59,7 @@ refuse_methods(Bits, _REFUSED, "random bits")
 
 def is_random(entry) -> bool:
   """Tells whether an entry is random."""
-  return isinstance(entry, Cell | Bits)
-
-
-def _log(x):
-  if not isinstance(x, Cell):
-    return math.log(x) if x > 0 else -math.inf if x == 0 else math.nan
-  if x.form == "u" and x.a == 1 and 0 < x.b < _TINY:
-    x = Cell("u", x.source)
-  return x.log()
-
-
-def _is_nan(x) -> bool:
-  return not is_random(x) and x != x
-
-
-def _is_finite(x) -> bool:
-  return is_random(x) or math.isfinite(x)
-
-
-def _either(order: Callable) -> Callable:
-  """Returns a function that chooses the larger or smaller of two numbers."""
-
-  def choose(x, y):
-    if isinstance(y, Cell):
-      x, y = y, x
-    return x if _is_nan(x) or (not _is_nan(y) and order(x, y)) else y
-
-  return choose
-
-
-_larger, _smaller = _either(operator.ge), _either(operator.le)
-
-
-def _divided(x, y):
-  if is_random(x) or is_random(y):
-    return x / y
-  with np.errstate(all="ignore"):
-    return float(np.float64(x) / np.float64(y))
-
-
-def _each(function: Callable, count: int) -> Any:
-  """Makes a function of entries a function of arrays; `reduce` takes axes."""
-  return np.frompyfunc(function, count, 1, identity=None)
+  return type(entry) in (Cell, Bits)
 
 
 # Primitives that return their arrays.
@@ -121,19 +73,13 @@ MOVED += ("select_n",)
 # indices or conditions.
 DATA = {"gather": (0,), "pad": (0, 1), "dynamic_update_slice": (0, 1)}
 DATA |= {"scatter": (0, 2), "dynamic_slice": (0,), "select_n": range(1, 99)}
-# A sort compares floats in a total order.
-COMPARED = cells.COMPARED | {"lt_to": np.less, "le_to": np.less_equal}
-COMPUTED: dict[str, Any] = cells.COMPUTED | {
-  "or": np.bitwise_or,
-  "div": _each(_divided, 2),
-  "log": _each(_log, 1),
-  "log1p": _each(lambda x: _log(x + 1), 1),
-  "max": _each(_larger, 2),
-  "min": _each(_smaller, 2),
-  "clamp": _each(lambda low, x, high: _smaller(_larger(x, low), high), 3),
-  "shift_right_logical": np.right_shift,
-  "bitcast_convert_type": _each(lambda x: x.as_float(), 1),
-}
+# The operations' names in JAX. A sort compares floats in a total order.
+NAMES = SHORT | {"lt_to": "less", "le_to": "less_equal", "max": "maximum"}
+NAMES |= {"min": "minimum", "is_finite": "isfinite"}
+
+
+def _clamped(low, x, high):
+  return OPERATIONS["minimum"](OPERATIONS["maximum"](x, low), high)
 
 
 def _raced(largest: bool, x, axes, index_dtype, **_):
@@ -141,18 +87,25 @@ def _raced(largest: bool, x, axes, index_dtype, **_):
   return places.squeeze(*axes).astype(index_dtype)
 
 
+def _as_float(bits: Bits) -> Cell:
+  return bits.as_float()
+
+
 def _top_k(x, k, axis=-1, **_):
   values, places = best(winner, x, axis, k)
   return [values, places.astype(np.int32)]
 
 
-# Primitives from random arrays to an array or a list of arrays.
-REDUCED: dict[str, Callable] = {
+# Other primitives, from random arrays to an array or a list of arrays.
+OTHERS: dict[str, Callable] = {
   "argmax": functools.partial(_raced, True),
   "argmin": functools.partial(_raced, False),
-  "reduce_max": lambda x, axes, **_: COMPUTED["max"].reduce(x, axes),
-  "reduce_min": lambda x, axes, **_: COMPUTED["min"].reduce(x, axes),
+  "reduce_max": lambda x, axes, **_: OPERATIONS["maximum"].reduce(x, axes),
+  "reduce_min": lambda x, axes, **_: OPERATIONS["minimum"].reduce(x, axes),
   "reduce_sum": lambda x, axes, **_: np.add.reduce(x, axes),
-  "is_finite": lambda x, **_: np.asarray(_each(_is_finite, 1)(x), bool),
   "top_k": _top_k,
+  "clamp": _clamped,
+  "or": np.bitwise_or,
+  "shift_right_logical": np.right_shift,
+  "bitcast_convert_type": lambda x, **_: np.frompyfunc(_as_float, 1, 1)(x),
 }

@@ -29,6 +29,7 @@ from jax._src import core, source_info_util
 from tv_jax.certify.dice import jax_rules as rules
 from tv_jax.certify.dice import races
 from tv_jax.certify.dice.cells import FINE, Uniform
+from tv_jax.certify.dice.operations import OPERATIONS, computed
 from tv_jax.certify.dice.paths import (
   Path,
   RefusedError,
@@ -207,12 +208,10 @@ class Following(core.Trace):
       result = arrays[0]
     elif name in rules.MOVED:
       result = _moved(primitive, arrays, data, params)
-    elif name in rules.COMPARED:
-      return np.asarray(rules.COMPARED[name](*arrays), bool)
-    elif name in rules.COMPUTED:
-      result = rules.COMPUTED[name](*arrays)
-    elif name in rules.REDUCED:
-      result = rules.REDUCED[name](*arrays, **params)
+    elif rules.NAMES.get(name, name) in OPERATIONS:
+      result = computed(rules.NAMES.get(name, name), *arrays)
+    elif name in rules.OTHERS:
+      result = rules.OTHERS[name](*arrays, **params)
     else:
       if np.dtype(kept).kind == "u":
         raise RefusedError(

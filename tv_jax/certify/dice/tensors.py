@@ -9,7 +9,7 @@ the same draws must return the same result.
 
 from __future__ import annotations
 
-import operator
+import functools
 import sys
 from typing import Any
 
@@ -17,20 +17,17 @@ import numpy as np
 import torch
 
 from tv_jax.certify.dice import paths, races
-from tv_jax.certify.dice.arrays import Array
-from tv_jax.certify.dice.cells import COMPARED, COMPUTED, Cell, clamped
+from tv_jax.certify.dice.cells import Cell
+from tv_jax.certify.dice.operations import (
+  ANSWERS,
+  OPERATIONS,
+  SHORT,
+  computed,
+  searched,
+)
 from tv_jax.certify.dice.paths import RefusedError, refuse
 
-_COMPUTED = COMPUTED | {"truediv": np.true_divide, "log": np.log}
-_COMPUTED |= {
-  f"r{x}": lambda x, y, by=_COMPUTED[x]: by(y, x)
-  for x in ("add", "sub", "mul", "truediv")
-}
-# Torch's other names for these functions.
-_ALIASES = {"less": "lt", "less_equal": "le", "greater": "gt"}
-_ALIASES |= {"greater_equal": "ge", "subtract": "sub", "multiply": "mul"}
-_ALIASES |= {"negative": "neg", "rdiv": "rtruediv"}
-_ALIASES |= dict.fromkeys(("div", "divide", "true_divide"), "truediv")
+_CLAMPS = ("clamp", "clip", "clamp_min")
 # Functions that move numbers and change none.
 _MOVED = ("to", "float", "double", "half", "bfloat16", "cpu", "cuda", "type_as")
 _MOVED += ("contiguous", "clone", "detach", "type", "data", "ravel", "unbind")
@@ -41,7 +38,6 @@ _MOVED += ("T", "mT", "H", "mH")
 _FACTS = ("shape", "dtype", "device", "ndim", "requires_grad", "is_cuda")
 _FACTS += ("layout", "names", "is_leaf", "grad_fn", "is_sparse", "is_meta")
 _FACTS += ("size", "dim", "numel", "ndimension", "is_floating_point", "len")
-_FACTS_OF = "isnan", "isinf", "isfinite"
 # Half precision is refused: its uniforms are multiples of 2**-8.
 FINE = (torch.float32, torch.float64)
 # Scales of the numbers in memory, which are all exact in float32.
@@ -65,12 +61,13 @@ class Random(torch.Tensor):
 
 
 def _applied(func, name: str, args, kwargs):
-  short, into = name.strip("_"), None
-  if name.startswith("__i") and _ALIASES.get(short[1:], short[1:]) in _COMPUTED:
-    short, into = short[1:], args[0]
+  short, into = _short(name), None
+  if name.startswith("__i") and _short(short[1:]) in OPERATIONS:
+    short, into = _short(short[1:]), args[0]
   elif name.endswith("_") and not name.startswith("__"):
     into = args[0]  # add_ and similar functions change their first tensor
-  short = _ALIASES.get(short, short)
+  if name.startswith("__r") and _short(short[1:]) in OPERATIONS:
+    short, args = _short(short[1:]), args[::-1]
   if short in _FACTS:
     return func(*args, **kwargs)
   if short == "view" and any(
@@ -85,18 +82,22 @@ def _applied(func, name: str, args, kwargs):
     refuse(f"gives random numbers to torch's {name} ({error})")
 
 
+def _short(name: str) -> str:
+  """Returns NumPy's name of a torch function."""
+  name = name.strip("_")
+  return "array_equal" if name == "equal" else SHORT.get(name, name)
+
+
 def _beside(cls, func, types, args=(), kwargs=None):
   """Executes a torch function on tensors and a random number."""
   del cls, types
   name = getattr(func, "__name__", str(func))
-  short = name.strip("_")
   for x in args:
     if isinstance(x, torch.Tensor) and x.dtype in (torch.half, torch.bfloat16):
       refuse(f"rounds random numbers to {x.dtype}")
-  if _ALIASES.get(short, short) not in COMPARED or kwargs:
+  if _short(name) not in ANSWERS or kwargs:
     refuse(f"gives a random number to torch's {name} (draw it by torch.rand)")
-  answer = COMPARED[_ALIASES.get(short, short)](*map(_entries, args))
-  return torch.as_tensor(np.asarray(answer, bool))
+  return torch.as_tensor(computed(_short(name), *map(_entries, args)))
 
 
 Cell.__torch_function__ = classmethod(_beside)  # pyright: ignore
@@ -104,22 +105,13 @@ Cell.__torch_function__ = classmethod(_beside)  # pyright: ignore
 
 def _computed(func, name: str, short: str, into, args, kwargs):
   """Executes a function that computes with random numbers."""
-  if short in COMPARED and into is None and not kwargs:
-    if all(isinstance(x, torch.Tensor) for x in args):
-      dtype = torch.result_type(*args)
-      if dtype not in FINE:
-        refuse(f"rounds random numbers to {dtype}")
-    answer = COMPARED[short](*map(_entries, args[:2]))
-    return torch.from_numpy(np.asarray(answer, bool))
-  # NumPy's functions would take a third argument as their output.
-  if short in _COMPUTED and not kwargs and len(args) <= 2:
-    with np.errstate(divide="ignore"):
-      entries = _COMPUTED[short](*map(_entries, args))
-    return fill(entries, args[0] if into is None else into, into)
+  if short in _CLAMPS:
+    return _clamped(into, *args, **kwargs)
+  if short in OPERATIONS and len(args) == OPERATIONS[short].nin and not kwargs:
+    if into is None or short not in ANSWERS:
+      return _operated(short, into, args)
   if short == "setitem":
     return _assigned(*args)
-  if short in ("clamp", "clip", "clamp_min"):
-    return _clamped(into, *args, **kwargs)
   if short == "searchsorted":
     return _searched(*args, **kwargs)
   if short in ("argmax", "argmin", "max", "min"):
@@ -128,15 +120,24 @@ def _computed(func, name: str, short: str, into, args, kwargs):
     return _ranked(*args, **kwargs)
   if short in ("item", "tolist"):
     return getattr(np.asarray(_entries(args[0]), object), short)()
-  if short in _FACTS_OF and not kwargs:
-    answer = getattr(np, short)(_entries(args[0]).view(Array))
-    return torch.as_tensor(answer)
   if short in ("repr", "format", "str"):
     refuse("prints a random number")
   raise RefusedError(
     f"gives random numbers to torch's {name}, which cannot be followed: a"
     " uniform can be compared with numbers, and noise can race by argmax"
   )
+
+
+def _operated(name: str, into, args):
+  """Executes an operation of the table."""
+  tensors = [x for x in args if isinstance(x, torch.Tensor)]
+  dtype = torch.result_type(tensors[0], tensors[-1])
+  if dtype not in FINE:
+    refuse(f"rounds random numbers to {dtype}")
+  result = computed(name, *map(_entries, args))
+  if name in ANSWERS:
+    return torch.as_tensor(result)
+  return fill(result, torch.empty((), dtype=dtype), into)
 
 
 def _moved(func, args, kwargs):
@@ -211,22 +212,22 @@ def _is_random(value) -> bool:
 def _clamped(into, tensor, min=None, max=None):
   """Clamps random numbers; see `Cell.clamp`."""
   limits: list[Any] = [min, max]
-  low, high = (x.item() if hasattr(x, "item") else x for x in limits)
-  return fill(clamped(_entries(tensor), low, high), tensor, into)
+  limits = [x.item() if hasattr(x, "item") else x for x in limits]
+  entries = computed("clip", _entries(tensor), *limits)
+  return fill(entries, tensor, into)
 
 
 def _searched(row, values, *, right=False, side="left", out_int32=False):
-  """Returns how many of the sorted numbers are below each uniform."""
-  if isinstance(row, Random):
-    refuse("searches among random numbers")
-  below = operator.le if right or side == "right" else operator.lt
-  entries = np.asarray(_entries(values), object)
-  rows = row.expand(*entries.shape[:-1], row.shape[-1]) if row.ndim > 1 else row
-  counts = np.zeros(entries.shape, int)
-  for at in np.ndindex(entries.shape):
-    numbers = rows[at[:-1]] if row.ndim > 1 else rows
-    counts[at] = sum(bool(below(x, entries[at])) for x in numbers.tolist())
-  return torch.as_tensor(counts).to(torch.int32 if out_int32 else torch.int64)
+  """Stands for torch.searchsorted."""
+  find = functools.partial(searched, right=right or side == "right")
+  rows, entries = _entries(row), np.asarray(_entries(values), object)
+  if rows.ndim == 1:
+    found = find(rows, entries)
+  else:
+    found = np.empty(entries.shape, np.int64)
+    for at in np.ndindex(entries.shape[:-1]):
+      found[at] = find(rows[at], entries[at])
+  return torch.as_tensor(found).to(torch.int32 if out_int32 else torch.int64)
 
 
 def _written(places: torch.Tensor) -> torch.Tensor:
