@@ -15,9 +15,13 @@ import numpy as np
 
 from tv_jax.certify.dice import races
 from tv_jax.certify.dice.cells import FINE, Cell
-from tv_jax.certify.dice.operations import ANSWERS, OPERATIONS, is_random, searched
+from tv_jax.certify.dice.operations import (
+  ANSWERS,
+  OPERATIONS,
+  is_random,
+  searched,
+)
 from tv_jax.certify.dice.paths import refuse
-
 
 # Functions that move the entries of arrays, or rank them.
 _FUNCTIONS = ("reshape", "ravel", "squeeze", "expand_dims", "transpose", "copy")
@@ -76,9 +80,10 @@ class Array(np.ndarray):
     """Executes another function of NumPy, or refuses it."""
     return by_function(function, arguments, named)
 
+  @property
   def __jax_array__(self):
-    """Refuses."""
-    refuse("gives NumPy's random numbers to JAX")
+    """Refuses; JAX looks for this attribute."""
+    return refuse("gives NumPy's random numbers to JAX")
 
   @property
   def dtype(self) -> np.dtype:

@@ -42,7 +42,7 @@ _REFUSED = ("__float__", "__int__", "__index__", "__bool__", "__hash__")
 _REFUSED += ("__str__", "__format__", "__pow__", "__rpow__", "__mod__")
 _REFUSED += ("__rmod__", "__abs__", "__round__", "__floordiv__", "__divmod__")
 _REFUSED += ("__rfloordiv__", "__rdivmod__", "__trunc__", "__floor__")
-_REFUSED += ("__ceil__", "__complex__", "__reduce_ex__", "__jax_array__")
+_REFUSED += ("__ceil__", "__complex__", "__reduce_ex__")
 
 
 class Uniform:
@@ -153,7 +153,14 @@ class Cell:
   @property
   def __class__(self) -> type:
     """The type that `isinstance` sees."""
+    if sys._getframe(1).f_globals.get("__name__") == "json.encoder":
+      refuse("writes a random number as JSON")
     return self.kind
+
+  @property
+  def __jax_array__(self):
+    """Refuses; JAX looks for this attribute."""
+    return refuse("gives a random number of Python or NumPy to JAX")
 
   def __getattr__(self, name: str):
     """Returns an attribute of a float, if it is followed."""

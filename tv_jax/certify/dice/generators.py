@@ -155,9 +155,9 @@ class _Generator:
     if name.startswith("__"):
       raise AttributeError(name)
     raise RefusedError(
-      f"uses {name}() of a generator, which is not followed: uniforms, laws of"
-      " tokens, and races of exponential or Gumbel noise are (what seeds or"
-      " copies a generator makes numbers that can come again)"
+      f"uses {name}() of a generator, which is not followed: draw by random,"
+      " uniform, choice, choices, integers, multinomial, exponential or gumbel"
+      " (what seeds or copies a generator makes numbers that can come again)"
     )
 
 
@@ -215,10 +215,6 @@ class Dice(_Generator):
     """Draws exponential noise."""
     return _floats(size, exponential) * _scale(scale)
 
-  def standard_exponential(self, size=None):
-    """Draws exponential noise of rate 1."""
-    return _floats(size, exponential)
-
   def gumbel(self, loc=0.0, scale=1.0, size=None):
     """Draws Gumbel noise."""
     noise = _floats(size, lambda kind: -exponential(kind).log())
@@ -228,18 +224,9 @@ class Dice(_Generator):
 class OldDice(Dice):
   """Stands for `numpy.random`'s functions, and for its RandomState."""
 
-  def random_sample(self, size=None):
-    """Draws uniforms."""
-    return self.random(size)
-
   def rand(self, *shape):
     """Draws uniforms."""
     return self.random(shape or None)
-
-  def randint(self, low, high=None, size=None):
-    """Draws integers; a single integer is a Python int."""
-    drawn = self.integers(low, high, size)
-    return int(drawn) if size is None else drawn
 
 
 def default_rng(seed=None) -> Dice:
@@ -257,19 +244,6 @@ class PythonDice(_Generator):
   def uniform(self, a, b):
     """Draws a uniform between two numbers."""
     return uniform(float) * (b - a) + a
-
-  def expovariate(self, lambd=1.0):
-    """Draws exponential noise."""
-    return exponential(float) / lambd
-
-  def randrange(self, start, stop=None, step=1):
-    """Draws from a range."""
-    pool = range(start) if stop is None else range(start, stop, step)
-    return pool[draw_below(len(pool))]
-
-  def randint(self, a, b):
-    """Draws an integer from a to b inclusive."""
-    return a + draw_below(b - a + 1)
 
   def choice(self, seq):
     """Draws an entry."""

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import json.encoder
 import os
 import random
 import sys
@@ -29,6 +30,7 @@ from tv_jax.certify.dice.generators import (
 from tv_jax.certify.dice.paths import ExploreError, is_users, refuse
 
 _ARRAYS = "array", "asarray", "asanyarray", "ascontiguousarray"
+_INHERITED = object()  # stands for a method that a class does not define
 _GENERATORS = {
   np.random.Generator: Dice,
   np.random.RandomState: OldDice,
@@ -128,6 +130,8 @@ def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
     (random, _by_name(random, PythonDice())),
     (np, {x: functools.partial(_arrays, getattr(np, x)) for x in _ARRAYS}),
     (np, _of_lists()),
+    # The encoder in C would take a random number for no float.
+    (json.encoder, {"c_make_encoder": None}),
   ]
   if "torch" in sys.modules:
     # Torch imports sympy on demand, and sympy needs a real generator.
@@ -194,7 +198,10 @@ def replaced() -> Iterator[None]:
   """Installs stand-ins; raises ExploreError if other draws were made."""
   new, before = stand_ins(), _states()
   loaded = "torch" in sys.modules
-  old = [(x, {name: vars(x).get(name) for name in names}) for x, names in new]
+  old = [
+    (x, {name: vars(x).get(name, _INHERITED) for name in names})
+    for x, names in new
+  ]
   try:
     _set(new)
     yield
@@ -216,7 +223,7 @@ def replaced() -> Iterator[None]:
 def _set(values: list[tuple[Any, dict]]) -> None:
   for module, names in values:
     for name, value in names.items():
-      if value is None:  # the old value was inherited
+      if value is _INHERITED:
         delattr(module, name)
       else:
         setattr(module, name, value)

@@ -107,9 +107,9 @@ def _computed(func, name: str, short: str, into, args, kwargs):
   """Executes a function that computes with random numbers."""
   if short in _CLAMPS:
     return _clamped(into, *args, **kwargs)
-  if short in OPERATIONS and len(args) == OPERATIONS[short].nin and not kwargs:
-    if into is None or short not in ANSWERS:
-      return _operated(short, into, args)
+  known = short in OPERATIONS and len(args) == OPERATIONS[short].nin
+  if known and not kwargs and (into is None or short not in ANSWERS):
+    return _operated(short, into, args)
   if short == "setitem":
     return _assigned(*args)
   if short == "searchsorted":
