@@ -1,14 +1,17 @@
 """Whole generations have the target's law, and the audit sees when not."""
 
 import dataclasses
+import itertools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from absl import flags
+from absl.testing import flagsaver
 
 from tests.lib import commands, quick
-from tv_jax import drafting
+from tv_jax import audit, drafting
 from tv_jax.certify.engine import expected, statistics, tiny_pairs
 from tv_jax.engine import cycle
 from tv_jax.engine.programs import forget_programs
@@ -69,6 +72,8 @@ class TestStatistics:
     "eagle3 branching:3,1 token_level_reference sample_then_top 0.5 0.8",
     "eagle3 kary:2x2 traversal without_replacement 1.0 1.0",
     "dspark kary:2x2 traversal without_replacement 1.0 1.0",
+    "quantised kary:2x2 traversal without_replacement 1.0 1.0",
+    "refilled kary:2x2 traversal without_replacement 1.0 1.0",
   ],
 )
 @pytest.mark.long
@@ -232,6 +237,17 @@ def test_the_verdict_names_what_is_wrong():
     assert words in line
   crowd = [good._replace(p_value=p) for p in np.linspace(0.1, 0.3, 40)]
   assert statistics.uniform(crowd) < statistics.LEVEL
+
+
+def test_all_pairs_of_options_are_audited():
+  with flagsaver.flagsaver():
+    flags.FLAGS(["audit"])
+    names = [names for names, _ in audit._plan()]
+  assert len(names) == 72
+  columns = [*zip(*names, strict=True)]
+  for one, other in itertools.combinations(columns, 2):
+    missing = {*itertools.product(one, other)} - {*zip(one, other, strict=True)}
+    assert {rule for _, rule in missing} <= {"block"}  # of chains alone
 
 
 @pytest.mark.long

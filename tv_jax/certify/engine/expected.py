@@ -8,6 +8,7 @@ Axes: N nodes, M nodes that have children, D levels, T tokens, V vocabulary.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import jax
@@ -19,15 +20,19 @@ from tv_jax.certify import samples
 from tv_jax.certify.engine import tiny_pairs
 from tv_jax.certify.engine.tiny_pairs import LENGTH, PROMPTS, EngineCase
 from tv_jax.drafting import passes, teacher_forced
-from tv_jax.models import decoder
+from tv_jax.models import decoder, quantised
 from tv_jax.proposals import INVALID
 from tv_jax.tree import ROOT
 
 
 def law(case: EngineCase) -> np.ndarray:
   """Returns the probability [prompts, V^LENGTH] of each sequence."""
+  target = case.pair.target
+  target = dataclasses.replace(
+    target, params=quantised.dequantised(target.params)
+  )
   law = samples.law(
-    case.pair.target,
+    target,
     PROMPTS,
     LENGTH,
     temperature=case.config.temperature,
@@ -76,7 +81,10 @@ def _anew(case, text, tokens, *, alone):
     alone: Whether the prompt had a single token. An EAGLE head then reads a
       first pair of that token and a feature of zeros.
   """
-  target, draft = tiny_pairs.models(case.pair.kind)
+  target, draft = (
+    dataclasses.replace(model, params=quantised.dequantised(model.params))
+    for model in (case.pair.target, case.pair.draft)
+  )
   tree, last = case.config.static.tree, len(text) - 1
   depth, inner = tree.depth, tree.inner
   # All texts of a tree have the same length, and share a compiled program.

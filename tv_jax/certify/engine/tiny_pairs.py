@@ -15,11 +15,12 @@ import numpy as np
 
 from tv_jax import drafting
 from tv_jax.engine.config import DecodeConfig, Options, decode_config
-from tv_jax.engine.decode import Batch, Prompt
+from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.programs import forget_programs
-from tv_jax.models import Config, Model, decoder
+from tv_jax.models import Config, Model, decoder, native, quantised
 from tv_jax.models.config import Block
+from tv_jax.models.gguf import packing
 from tv_jax.models.model import init
 
 VOCABULARY = 4
@@ -50,6 +51,12 @@ TARGET = Config(
   pad_token_id=None,
 )
 _BLOCK = Block(size=3, mask=0, rank=4, confidence=True)
+# Independent drafts with weights as a GGUF file stores them, or in a batch
+# whose slots are refilled one by one.
+QUANTISED, REFILLED = "quantised", "refilled"
+KINDS = (*drafting.KINDS, QUANTISED, REFILLED)
+_SLOTS = 16  # of such a batch
+_TYPE = "Q8_0"  # of such a file
 
 
 class EngineCase(NamedTuple):
@@ -57,6 +64,7 @@ class EngineCase(NamedTuple):
 
   pair: Pair
   config: DecodeConfig
+  refills: bool = False
 
   def batch(self, rows: int, seed: int) -> Batch:
     """Makes an empty batch."""
@@ -78,38 +86,62 @@ def case(kind: str, temperature: float, **options) -> EngineCase:
       **options,
     ),
   )
-  return EngineCase(pair, config)
+  return EngineCase(pair, config, kind == REFILLED)
 
 
 @functools.lru_cache
 def models(kind: str) -> tuple[Model, Model]:
-  """Makes a target and an unrelated draft.
+  """Makes a target and an unrelated draft of one of `KINDS`.
 
   The random weights are large, so that every token, position and feature
   changes the logits.
   """
-  target = Model(
-    module=decoder.Decoder(TARGET),
-    params=_random(jax.random.key(0), decoder.Decoder(TARGET)),
-    source="random",
-  )
-  config = dataclasses.replace(TARGET, num_hidden_layers=1)
+  base = TARGET
+  if kind == QUANTISED:  # rows of whole blocks
+    sizes = {"hidden_size": 32, "intermediate_size": 32}
+    base = dataclasses.replace(base, num_attention_heads=4, **sizes)
+  module = decoder.Decoder(base)
+  params = _random(jax.random.key(0), module)
+  target = Model(module=module, params=params, source="random")
+  config = dataclasses.replace(base, num_hidden_layers=1)
   reading = dataclasses.replace(config, target_layers=_READ)
   replace = functools.partial(dataclasses.replace, reading)
   configs = {
-    "independent": config,
-    "eagle": config,
     "eagle3": replace(draft_vocab_size=3, shares_embedding=True),
     "dspark": replace(model_type="qwen3", block=_BLOCK),
   }
-  module = drafting.KINDS[kind].module(configs[kind])
+  row = drafting.KINDS.get(kind, drafting.KINDS["independent"])
+  module = row.module(configs.get(kind, config))
   # With these seeds the draft is poor enough that rows take several cycles.
   params = _random(jax.random.key(3 if kind == "dspark" else 1), module)
   shared = {x: y for x, y in target.params.items() if x in module.of_target}
   params |= {name: x for name, x in shared.items() if name in params}
   if kind == "eagle3":
     params["place"] = jnp.array(_PLACE)
-  return target, Model(module=module, params=params, source="random")
+  draft = Model(module=module, params=params, source="random")
+  if kind != QUANTISED:
+    return target, draft
+  return tuple(
+    dataclasses.replace(model, params=jax.tree.map(_stored, model.params))
+    for model in (target, draft)
+  )
+
+
+def _stored(x: jax.Array):
+  """Returns a matrix with the weights of a GGUF file; vectors as they are."""
+  import gguf
+
+  if x.ndim < 2:
+    return x
+  type_ = getattr(gguf.GGMLQuantizationType, _TYPE)
+  form, L = quantised.FORMS[_TYPE], native.lanes()
+  blocks = gguf.quantize(np.asarray(x), type_)
+  words = packing.pack(_TYPE, blocks.reshape(len(x), x.shape[1] // 32, -1))
+  words = words.reshape(len(x), -1)
+  words = np.pad(words, ((0, -len(x) % L), (0, 0)))
+  words = words.reshape(-1, L, words.shape[1]).swapaxes(1, 2).ravel()
+  part = quantised.Part(form, len(x))
+  return quantised.Quantised(jnp.asarray(words), (part,), x.shape[1], 1)
 
 
 def _random(key, module) -> dict:
@@ -148,18 +180,34 @@ def count(case: EngineCase, rows: int, size: int, seed: int):
     cycles with a NaN.
   """
   _forget_others(case.config.static)
-  batch, cycles, faults = case.batch(size, seed), [], 0
+  decoded = _refilled if case.refills else _batches
   counts = np.zeros((len(PROMPTS), VOCABULARY**LENGTH), np.int64)
-  for i in range(-(-rows // size)):
-    batch.insert(prompts(size, i * size), 0)
+  cycles = faults = 0
+  for item, tokens, own_cycles, own_faults in decoded(case, rows, size, seed):
+    code = tokens @ VOCABULARY ** np.arange(LENGTH)[::-1]
+    np.add.at(counts, (item % len(PROMPTS), code), 1)
+    cycles += int(np.sum(own_cycles))
+    faults += int(np.sum(own_faults))
+  return counts, cycles / counts.sum(), faults
+
+
+def _batches(case, rows, size, seed):
+  """Yields the items of a batch, and their tokens, cycles and faults."""
+  batch = case.batch(size, seed)
+  for first in range(0, rows, size):
+    batch.insert(prompts(size, first), 0)
     batch.advance(size)
     records = jax.device_get(batch.state.records)
-    code = records.tokens[:, :LENGTH] @ VOCABULARY ** np.arange(LENGTH)[::-1]
-    for j, row in enumerate(counts):
-      row += np.bincount(code[j :: len(counts)], minlength=len(row))
-    cycles.append(records.cycles.mean())
-    faults += int(records.faults.sum())
-  return counts, float(np.mean(cycles)), faults
+    tokens = records.tokens[:, :LENGTH]
+    yield np.arange(size), tokens, records.cycles, records.faults
+
+
+def _refilled(case, rows, size, seed):
+  """Yields the same of single items, each in the slot of a finished one."""
+  del size
+  answers = decode(case.batch(_SLOTS, seed), prompts(rows))
+  for item, answer in enumerate(answers):
+    yield item, np.array(answer.tokens), len(answer.gained), answer.faults
 
 
 @functools.lru_cache(maxsize=1)
