@@ -19,8 +19,7 @@ from absl import flags
 
 from tv_jax import models, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.certify import samples
-from tv_jax.certify.engine import expected, statistics, tiny_pairs
+from tv_jax.certify.engine import expected, samples, statistics, tiny_pairs
 from tv_jax.io import cli, reading
 from tv_jax.io.errors import UserError
 from tv_jax.io.names import raised, split

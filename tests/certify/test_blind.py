@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.lib import quick
 from tests.lib.samplers import by_choice, chain, cut, verify
 from tv_jax import certify, tree
 from tv_jax.certify.plan import USUAL
@@ -63,26 +62,19 @@ def siblings(p, q, context, rng, fault=""):
 
 @pytest.mark.parametrize(
   ("program", "shown"),
-  quick.shorter(
-    [
-      (functools.partial(siblings, fault="third doubled"), 5),
-      (functools.partial(chain, levels=1, draw=draw_of_few), 64),
-      (functools.partial(chain, levels=1), 0),
-      (functools.partial(verify, bug="third doubled"), 5),
-      (functools.partial(verify, bug="bonus cut"), 64),
-    ],
-    keep=2,
-  ),
+  [
+    (functools.partial(siblings, fault="third doubled"), 5),
+    (functools.partial(chain, levels=1, draw=draw_of_few), 64),
+  ],
 )
 def test_the_usual_cases_show_faults_of_programs(program, shown):
   found = certify.check_program(program, cases=8)
-  assert found.lossless == (not shown), repr(found)
+  assert found.verdict == "NOT LOSSLESS"
+  assert found.cases[-1].world.vocabulary == shown
+  assert found.smallest.world.vocabulary <= shown
   told = repr(found).splitlines()[0]
   assert "8 cases of 3 tokens" in told
-  if shown:
-    assert found.cases[-1].world.vocabulary == shown
-    assert found.smallest.world.vocabulary <= shown
-    assert f" of {shown} tokens, " in told
+  assert f" of {shown} tokens, " in told
 
 
 @pytest.mark.long

@@ -376,22 +376,29 @@ def looks_cycle(p, q, context, rng):
 def test_the_command(tmp_path):
   (tmp_path / "mine.py").write_text(MINE)
   for arguments, status, message in (
-    (["mine:old_cycle"], 0, "LOSSLESS: total variation "),
+    (["--program=mine:old_cycle"], 0, "LOSSLESS: total variation "),
     (
       [
-        "tests.lib.samplers:verify",
+        "--program=tests.lib.samplers:verify",
         "--proposals=with_replacement",
         "--trees=branching:2",
       ],
       1,
       "to 2 siblings, drawn with_replacement",
     ),
-    (["mine:looks_cycle"], 2, "mine.py, line 15: takes int() of a random num"),
+    (
+      ["--program=mine:looks_cycle"],
+      2,
+      "mine.py, line 15: takes int() of a random num",
+    ),
+    (
+      ["--program=mine:old_cycle", "--f32"],
+      2,
+      "--f32 is for rules, not for --program",
+    ),
+    (["--strict"], 2, "--strict is for programs: give --program"),
   ):
-    program, *rest = arguments
-    done = commands.run(
-      f"--program={program}", *rest, program="tv_jax.certify", cwd=tmp_path
-    )
+    done = commands.run(*arguments, program="tv_jax.certify", cwd=tmp_path)
     assert done.returncode == status, done.stderr
     assert message in done.stdout + done.stderr
     assert "Traceback" not in done.stderr

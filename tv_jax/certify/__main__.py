@@ -87,6 +87,7 @@ _STRICT = flags.DEFINE_bool(
   " the coin is exactly 0.",
 )
 _F32 = flags.DEFINE_bool("f32", False, "In float32, not float64.")
+_OF_PROGRAMS = _ARRAYS, _TOLERANCE, _STRICT
 
 
 # The columns after the names, and their widths.
@@ -120,6 +121,11 @@ def main() -> int:
     1 if a rule or a proposal fails or is undecided, 2 if a rule cannot be run.
   """
   started = time.monotonic()
+  others = (_VERIFIERS, _F32) if _PROGRAM.value else _OF_PROGRAMS
+  for flag in others:
+    if flag.present:
+      what = "rules, not for" if _PROGRAM.value else "programs: give"
+      raise UserError(f"--{flag.name} is for {what} --program")
   settings = certify.Settings(
     vocabulary=_VOCAB.value,
     cases=_CASES.value,
@@ -250,9 +256,6 @@ def _summary(checks, count: int) -> str:
 
 def _certify_program(settings: certify.Settings) -> int:
   """Prints the certificate of a program; returns 1 if it is not lossless."""
-  for flag in (_VERIFIERS, _F32):
-    if flag.present:
-      raise UserError(f"--{flag.name} is for rules, not for --program")
   program = names.load(str(_PROGRAM.value), "program")
   if not callable(program):
     raise UserError(

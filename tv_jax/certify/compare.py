@@ -82,16 +82,17 @@ def smaller(
     known: A failing case.
     cases_on: Returns small cases on a tree; none if they cannot be made.
   """
+
+  def shows(case):
+    if known.wrong:
+      return case.wrong and case.distance >= known.distance / 10
+    return not case.wrong
+
   found = []
   for tree in [*_parts(known), known.tree]:
     failing = [case for case in cases_on(tree) if case.failed]
     found += failing
-    if any(
-      case.wrong and case.distance >= known.distance / 10
-      if known.wrong
-      else not case.wrong
-      for case in failing
-    ):
+    if any(map(shows, failing)):
       break
   return found
 

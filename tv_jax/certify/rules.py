@@ -141,7 +141,7 @@ def compile_rule(
       tried = np.concatenate([patterns, low])
       decided = on_all(tried)
     given = World(world.kind, p.astype(float), q.astype(float))
-    return _judge(tree, proposal, given, drafts, decided, tried == 0)
+    return _judge(tree, given, drafts, decided, tried == 0)
 
   return run
 
@@ -197,7 +197,7 @@ def _weights(threshold: np.ndarray, low: np.ndarray) -> np.ndarray:
   return factor.prod(axis=-1) / likes
 
 
-def _judge(tree, proposal, world, drafts, decided, low) -> Case:
+def _judge(tree, world, drafts, decided, low) -> Case:
   """Computes the output's distribution and the faults of the decisions."""
   residual, threshold = (
     array.astype(float) for array in (decided.residual, decided.threshold)
@@ -254,13 +254,10 @@ def _judge(tree, proposal, world, drafts, decided, low) -> Case:
     lambda path: world.at(path)[0].tolist(),
     tolerance(decided.threshold.dtype),
   )
+  compared = np.where(live[..., None], threshold, NOT_OFFERED)
   details = ()
   if prefix:
-    example = _example(tree, drafts, prefix.tokens, world.vocabulary)
-    compared = np.where(live[example, :, None], threshold[example], NOT_OFFERED)
-    drawn, passed = drafts.tokens[example], compared.max(axis=0)
-    details = _families(tree, proposal, world, prefix.tokens, drawn, passed)
-  passable = live[..., None] & (threshold > 0)
+    details = _example(tree, drafts, compared, prefix.tokens, world.vocabulary)
   return Case(
     tree=tree,
     world=world,
@@ -271,7 +268,7 @@ def _judge(tree, proposal, world, drafts, decided, low) -> Case:
     prefix=prefix,
     faults=tuple(told),
     details=tuple(details),
-    reached=_reached(tree, drafts, passable, low, world.p, world.q),
+    reached=_reached(tree, drafts, compared > 0, low, world.p, world.q),
   )
 
 
@@ -336,46 +333,29 @@ def _chances(drafts, node, weight, residual) -> dict[tuple, float]:
   }
 
 
-def _example(tree, drafts, prefix, V) -> int:
-  """Returns the likeliest draft that goes furthest along a prefix."""
+def _example(tree, drafts, threshold, prefix, V) -> Iterator[str]:
+  """Yields the siblings of the likeliest draft that goes furthest on a prefix.
+
+  Args:
+    tree: The tree.
+    drafts: The drafts.
+    threshold: [O, E, N] the thresholds; NOT_OFFERED where no path compares.
+    prefix: The tokens of the prefix.
+    V: Number of tokens.
+  """
   contexts = [0]
   for token in prefix:
     contexts.append(worlds.below(contexts[-1], token, V))
   along = np.isin(drafts.context, contexts) & (drafts.tokens != INVALID)
   depth = np.where(along, tree.depth, 0).max(axis=1)
-  return int(np.lexsort([drafts.chance, depth])[-1])
-
-
-def _families(
-  tree, proposal, world, prefix, drawn, thresholds
-) -> Iterator[str]:
-  """Yields the siblings of a draft along a prefix.
-
-  Args:
-    tree: The tree.
-    proposal: How siblings are drawn.
-    world: The distributions.
-    prefix: The tokens of the prefix.
-    drawn: [N] the draft's tokens.
-    thresholds: [N] the largest threshold of each node; NOT_OFFERED where its
-      coin is not compared.
-  """
-  for node in tree.inner.tolist():
-    path = tuple(drawn[tree.paths[node][1 : tree.depth[node] + 1]].tolist())
-    if path != prefix[: len(path)]:
-      continue
+  draft = np.lexsort([drafts.chance, depth])[-1]
+  for node in tree.inner[along[draft, tree.inner]].tolist():
     below = tree.children[node, : tree.num_children[node]]
-    tokens, q = drawn[below].tolist(), world.at(path)[1]
-    laws = (
-      words.row(proposal.following(q, tuple(tokens[:j]), len(tokens)))
-      for j in range(len(tokens))
-    )
-    passed = (
-      "-" if x == NOT_OFFERED else f"{x:.4g}" for x in thresholds[below]
-    )
+    passed = threshold[draft][:, below].max(axis=0)
+    passed = ("-" if x == NOT_OFFERED else f"{x:.4g}" for x in passed)
     yield (
       f"  in a draft nodes {' '.join(map(str, below))} are"
-      f" {words.siblings(tokens)}, drawn from {', '.join(laws)}; thresholds"
+      f" {words.siblings(drafts.tokens[draft, below])}; thresholds"
       f" {' '.join(passed)}"
     )
 

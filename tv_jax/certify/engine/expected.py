@@ -16,8 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import probs
-from tv_jax.certify import samples
-from tv_jax.certify.engine import tiny_pairs
+from tv_jax.certify.engine import samples, tiny_pairs
 from tv_jax.certify.engine.tiny_pairs import LENGTH, PROMPTS, EngineCase
 from tv_jax.drafting import passes, teacher_forced
 from tv_jax.models import decoder, quantised

@@ -12,7 +12,7 @@ import tv_jax
 from examples import hard_models
 from tests.lib import commands, documents, quick
 from tv_jax import models
-from tv_jax.certify import samples
+from tv_jax.certify.engine import samples
 from tv_jax.io import reading
 
 DOCUMENT = documents.DOCS / "audit.md"
