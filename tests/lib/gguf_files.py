@@ -8,7 +8,7 @@ from flax.traverse_util import flatten_dict
 
 from tv_jax import models
 from tv_jax.io.reading import BUNDLED
-from tv_jax.models import loading, quantised, rope
+from tv_jax.models import parameters, quantised, rope
 
 TYPES = gguf.GGMLQuantizationType
 TEXTS = (
@@ -50,7 +50,7 @@ def tensors(model):
   """A model's tensors, by Hugging Face's names."""
   found = {}
   values = flatten_dict(quantised.dequantised(model.params))
-  for path, weight in loading.stored_weights(model.module).items():
+  for path, weight in parameters.stored(model.module).items():
     found |= weight.split(np.asarray(values[path], np.float32))
   return found
 
@@ -167,8 +167,8 @@ def save(path, model, kind=TYPES.F32, **more):
   return write(path, config.model_type, values, parts)
 
 
-def bundled(folder):
-  """Writes the bundled target, with its tokenizer."""
+def bundled(folder, kind=TYPES.F32):
+  """Writes the bundled target, with its tokenizer and matrices of a type."""
   source = BUNDLED / "target"
   raw = json.loads((source / "tokenizer.json").read_text())
   told = of_tokenizer(
@@ -181,4 +181,4 @@ def bundled(folder):
   )
   told["tokenizer.chat_template"] = (source / "chat_template.jinja").read_text()
   model = models.load(source, "float32")
-  return save(folder / "target.gguf", model, **told)
+  return save(folder / "target.gguf", model, kind, **told)

@@ -366,6 +366,8 @@ def test_without_a_draft_decoding_is_plain(saved):
 def test_the_old_order_is_refused(saved, kind, words):
   with bad.refused(words, "the target comes first, load(target, draft)"):
     tv_jax.load(saved / kind, saved / "target")
+  with bad.refused("draft_kind='eagle' is gone", "load(target, draft)"):
+    tv_jax.load(saved / kind, saved / "target", draft_kind="eagle")
 
 
 @pytest.mark.parametrize(

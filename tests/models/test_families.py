@@ -11,7 +11,7 @@ import pytest
 
 from tests.lib import checkpoints, published, quick
 from tv_jax.models import cache as caches
-from tv_jax.models import causal_pass, decoder, loading
+from tv_jax.models import causal_pass, decoder, parameters
 from tv_jax.models import config as configs
 
 TOKENS = checkpoints.tokens(2, 9, 48)
@@ -51,7 +51,7 @@ def shape(name, V, E, F, L, H, G, C, tied):
 def test_the_table_of_tensors_is_the_model(config, count):
   """Published sizes give published parameter counts."""
   config = shape(*config)
-  weights = loading.stored_weights(decoder.Decoder(config)).values()
+  weights = parameters.stored(decoder.Decoder(config)).values()
   names = [name for weight in weights for name in weight.shapes]
   assert len(set(names)) == len(names)
   sizes = [math.prod(x) for weight in weights for x in weight.shapes.values()]

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests.lib import bad, checkpoints, gguf_files
+from tests.lib import bad, checkpoints, gguf_files, grids
 from tests.lib.gguf_files import TYPES
-from tv_jax import drafting, models
+from tv_jax import distill, drafting, models, runs
+from tv_jax.io import reading
 from tv_jax.models import native, parameters, products, quantised, sharding
 from tv_jax.models.gguf import packing
 from tv_jax.models.quantised import FORMS, Part, Quantised
+from tv_jax.runs import store
 
 ROWS = 70  # of x
 # Of a vocabulary that fills no whole vectors, heads that do not either, and
@@ -45,6 +47,27 @@ def _compiled(monkeypatch):
     pytest.skip("there is no C++ compiler")
 
 
+@pytest.fixture(params=["this machine's", "8 lanes"])
+def lanes(request, monkeypatch):
+  """The library for this processor, and for one with AVX2 but no AVX-512.
+
+  That of 4 lanes (NEON) is not run: it needs another processor.
+  """
+  if request.param == "8 lanes":
+    if native.lanes() != 16:
+      pytest.skip(
+        "this machine has no AVX-512: the other library has its lanes"
+      )
+    flags = (*native._FLAGS, "-mno-avx512f")
+    monkeypatch.setattr(native, "_FLAGS", flags)
+    native._library.cache_clear()
+    jax.clear_caches()
+    assert native.lanes() == 8
+  yield
+  native._library.cache_clear()
+  jax.clear_caches()
+
+
 def matrix(groups, *parts, columns=512):
   """A matrix, and the package's float32 weights; parts are types and rows."""
   words, weights, L, K = [], [], native.lanes(), columns
@@ -67,6 +90,7 @@ CASES = [(40, (kind, 40)) for kind in FORMS]
 CASES += [(10, ("Q4_K", 40), ("Q6_K", 10), ("Q8_0", 10)), (3, ("Q5_1", 3))]
 
 
+@pytest.mark.usefixtures("lanes")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_weights_are_the_packages_and_products_are_exact(case):
   made, weights = matrix(*case)
@@ -166,6 +190,28 @@ def test_a_file_stays_quantised_and_is_the_same_model(
   jax.tree.map(np.testing.assert_array_equal, saved.params, arrays.params)
 
 
+def test_no_weight_is_copied_in_a_pass(tmp_path):
+  """Neither on the way to the products, nor by a lookup of rows."""
+  path = gguf_files.save(tmp_path / "x.gguf", checkpoints.ours(CONFIG), MIXED)
+  model = models.load(path, "float32")
+  tokens = jnp.zeros((1, 2), jnp.int32)
+
+  def some(params, cache):
+    def one(_, carry):
+      logits, _, after = models.causal_pass(
+        model.module, params, (tokens,), carry[1]
+      )
+      return logits, dataclasses.replace(after, length=cache.length)
+
+    start = jnp.zeros((1, 2, CONFIG.vocab_size)), cache
+    return jax.lax.fori_loop(0, 3, one, start)
+
+  program = jax.jit(some).lower(model.params, model.init_cache(1, 8)).compile()
+  leaves = jax.tree.leaves(model.params)
+  least = min(x.nbytes for x in leaves if x.dtype == jnp.uint32)
+  assert program.memory_analysis().temp_size_in_bytes < least
+
+
 def is_kept(model):
   return isinstance(model.params["layers_0"]["qkv"]["kernel"], Quantised)
 
@@ -254,3 +300,59 @@ def test_a_draft_that_knows_few_tokens_of_a_quantised_target(targets, tmp_path):
     logits.append(np.asarray(draft.logits(tokens))[..., few])
   assert isinstance(draft.params["unembedding"], jax.Array)
   assert checkpoints.error(*logits) < 1e-5
+
+
+@pytest.mark.parametrize("kind", ["independent", "eagle"])
+def test_scores_and_new_drafts_are_those_of_arrays(kind, tmp_path):
+  """Of a quantised target; an independent draft is quantised, too."""
+  model = checkpoints.ours(CONFIG)
+  path = gguf_files.save(tmp_path / "target.gguf", model, MIXED)
+  text = [
+    distill.Conversation(prompt=(1, 2, i + 3), answer=(5, 6, 7 + i, 2))
+    for i in range(6)
+  ]
+  training = distill.Training(kind=kind, depth=2, vocabulary=40, rows=2)
+  training = dataclasses.replace(training, steps=3, held_out=2)
+  found = []
+  for form in ("stored", "dequantised"):
+    draft = path if kind == "independent" else None
+    pair = tv_jax.load(path, draft, weights=form)
+    assert pair.target.is_quantised == (form == "stored")
+    folder = tmp_path / form
+    made = distill.distill(
+      pair, folder / "draft", training, data_folder=folder, text=text
+    )
+    scores = [made]
+    if draft:
+      scores.append(distill.score(pair, text, depth=2))
+    else:
+      pair = tv_jax.load(path, folder / "draft", weights=form)
+      scores.append(distill.score(pair, text, depth=2))
+    found.append(
+      [x.mean for y in scores for rule in y.lengths.values() for x in rule]
+    )
+  np.testing.assert_allclose(*found, rtol=1e-4)
+
+
+def test_a_run_records_what_its_weights_are(tmp_path, monkeypatch):
+  """It is not continued with others, whose logits differ in last digits."""
+  path = gguf_files.bundled(tmp_path, TYPES.Q8_0)
+  config = grids.config(
+    models__target=str(path), models__draft="", tasks="qa", max_new_tokens=2
+  )
+
+  def interrupt(what, done=0, _=None):
+    if (what, done) == ("answers", 1):
+      raise KeyboardInterrupt
+
+  folder = tmp_path / "run"
+  with pytest.raises(KeyboardInterrupt):
+    runs.run(config, folder, interrupt)
+  sources = reading.json_object(folder / "sources.json")
+  assert sources["weights"] == "quantised"
+  with monkeypatch.context() as patch:
+    patch.delitem(FORMS, "Q8_0")
+    with bad.refused("changed since this run began: weights"):
+      runs.run(config, folder)
+  runs.run(config, folder)
+  assert len(store.read(folder).items) == 2

@@ -39,7 +39,7 @@ class Recipe(NamedTuple):
 
 RECIPES = {
   "independent": Recipe((0, -1)),
-  "eagle": Recipe((-1,), 0, eagle.FORMAT.families),
+  "eagle": Recipe((-1,), 0, eagle.Eagle.format.families),
   "eagle3": Recipe((-1,), 3, eagle3.LAYOUTS),
   "dspark": Recipe((-2, -1), 5),
 }

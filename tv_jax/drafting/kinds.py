@@ -30,10 +30,8 @@ from tv_jax.models import (
   dspark,
   eagle,
   eagle3,
-  layout,
   loading,
 )
-from tv_jax.models.layout import Layout
 from tv_jax.tree import Tree
 
 
@@ -112,62 +110,27 @@ class OnFeatures(Drafter):
     )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class DraftKind:
   """A kind of draft.
 
   Attributes:
-    title: Name in messages.
-    layouts: Names of the tensors in published checkpoints, by which a
-      checkpoint is recognised.
-    module: The Linen module.
-    from_checkpoint: Makes the module of a checkpoint, given the target, and the
-      dtype and mesh of a draft that does not have its target's.
+    module: The class of its Linen modules, whose `format` is of its
+      checkpoints.
     drafter: The draft's functions in a cycle.
     levels: Yields its outputs along a text; see `teacher_forced`.
   """
 
-  title: str
-  layouts: tuple[Layout, ...]
-  module: type
-  from_checkpoint: Callable[..., Any]
+  module: Any
   drafter: type[Drafter]
   levels: Callable[..., Iterator[Level]]
 
 
 KINDS = {
-  "independent": DraftKind(
-    title="a language model",
-    layouts=(layout.MODEL,),
-    module=decoder.Decoder,
-    from_checkpoint=loading.decoder_of,
-    drafter=Independent,
-    levels=passes.independent,
-  ),
-  "eagle": DraftKind(
-    title="an EAGLE-1 head",
-    layouts=(layout.EAGLE,),
-    module=eagle.Eagle,
-    from_checkpoint=eagle.from_checkpoint,
-    drafter=OnFeatures,
-    levels=passes.on_features,
-  ),
-  "eagle3": DraftKind(
-    title="an EAGLE-3 head",
-    layouts=(layout.DEEPSPEC_EAGLE3, layout.SAFEAI_EAGLE3),
-    module=eagle3.Eagle3,
-    from_checkpoint=eagle3.from_checkpoint,
-    drafter=OnFeatures,
-    levels=passes.on_features,
-  ),
-  "dspark": DraftKind(
-    title="a DSpark draft",
-    layouts=(layout.DSPARK,),
-    module=dspark.DSpark,
-    from_checkpoint=dspark.from_checkpoint,
-    drafter=InOnePass,
-    levels=passes.in_one_pass,
-  ),
+  "independent": DraftKind(decoder.Decoder, Independent, passes.independent),
+  "eagle": DraftKind(eagle.Eagle, OnFeatures, passes.on_features),
+  "eagle3": DraftKind(eagle3.Eagle3, OnFeatures, passes.on_features),
+  "dspark": DraftKind(dspark.DSpark, InOnePass, passes.in_one_pass),
 }
 
 
@@ -200,14 +163,13 @@ def recognise(checkpoint: Checkpoint) -> str:
     ValueError: No kind fits, or several; names the tensors that decided.
   """
   names = checkpoint.tensors
-  found = [x for x, y in KINDS.items() if any(z.fits(names) for z in y.layouts)]
-  if len(found) == 1:
-    return found[0]
+  formats = {name: kind.module.format for name, kind in KINDS.items()}
+  known = [(name, x) for name in KINDS for x in formats[name].layouts]
+  found = [(name, x) for name, x in known if x.fits(names)]
+  if len({name for name, _ in found}) == 1:
+    return found[0][0]
   signs = ", ".join(
-    f"{layout.signature} ({kind.title})"
-    for name, kind in KINDS.items()
-    for layout in kind.layouts
-    if layout.fits(names) or not found
+    f"{x.signature} ({formats[name].title})" for name, x in found or known
   )
   if found:
     raise UserError(
@@ -239,6 +201,5 @@ def load(
     weights: As for `models.load`.
   """
   checkpoint = Checkpoint.open(place)
-  kind = KINDS[recognise(checkpoint)]
-  module = kind.from_checkpoint(checkpoint, target, dtype, mesh)
-  return loading.read(checkpoint, module, target, weights)
+  kind = KINDS[recognise(checkpoint)].module
+  return loading.load_as(kind, checkpoint, target, dtype, mesh, weights)

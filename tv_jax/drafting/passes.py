@@ -22,7 +22,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tv_jax.models import Model, decoder, dspark, products
+from tv_jax.models import Model, causal_pass, decoder, dspark, products
 from tv_jax.models import cache as caches
 from tv_jax.models.mask import HIDDEN
 
@@ -39,11 +39,8 @@ class Level(NamedTuple):
 
 def features(module, params, tokens: jax.Array) -> jax.Array:
   """Returns a model's features [B, T, J] with causal attention."""
-  B, T = tokens.shape
-  position = jnp.broadcast_to(jnp.arange(T, dtype=jnp.int32), (B, T))
-  mask = _mask(jnp.tri(T, dtype=bool)[None])
-  cache = caches.empty(module.config, B, T)
-  return module.apply({"params": params}, tokens, position, mask, cache)[1]
+  cache = caches.empty(module.config, *tokens.shape)
+  return causal_pass(module, params, (tokens,), cache)[1]
 
 
 def target_features(
@@ -97,7 +94,6 @@ def on_features(module, params, tokens, read, roots, D: int) -> Iterator[Level]:
   config = module.config
   (B, T), W = tokens.shape, roots.shape[1]
   S = T - 1 + (D - 1) * W
-  position = jnp.broadcast_to(jnp.arange(T - 1, dtype=jnp.int32), (B, T - 1))
   cache = caches.empty(config, B, S)
 
   def level_of(x):
@@ -105,14 +101,8 @@ def on_features(module, params, tokens, read, roots, D: int) -> Iterator[Level]:
     x = _norm(module, params, x) if config.target_layers else x
     return Level(logits(params, x))
 
-  _, x, cache = module.apply(
-    {"params": params},
-    tokens[:, 1:],
-    read[:, :-1],
-    position,
-    _mask(jnp.tri(T - 1, S, dtype=bool)[None]),
-    cache,
-  )
+  rows = tokens[:, 1:], read[:, :-1]
+  _, x, cache = causal_pass(module, params, rows, cache)
   x = at(x, roots - 1)
   yield level_of(x)
   slot = jnp.arange(S, dtype=jnp.int32)

@@ -74,6 +74,7 @@ def load(
   draft_revision: str | None = None,
   revision: str | None = None,
   weights: str = "stored",
+  draft_kind: None = None,
 ) -> Pair:
   """Loads a target model and its draft.
 
@@ -99,10 +100,16 @@ def load(
     weights: "stored", or "dequantised" for the quantised weights of GGUF files
       as arrays. On a CPU with a C++ compiler they are otherwise kept as they
       are stored, which takes a fraction of the memory and time.
+    draft_kind: Gone; refused with a sentence.
 
   Raises:
     ValueError: A checkpoint is wrong. The message lists all its faults.
   """
+  if draft_kind is not None:
+    raise UserError(
+      f"draft_kind={draft_kind!r} is gone: a draft's kind is read from its"
+      " checkpoint, load(target, draft)"
+    )
   if dtype is None and jax.default_backend() == "cpu":
     dtype = "float32"
   if mesh is not None:  # a draft that is not split is used there, too
@@ -110,9 +117,10 @@ def load(
   target = Checkpoint.open(target, revision)
   kind = drafting.recognise(target)
   if kind != "independent":
+    title = drafting.KINDS[kind].module.format.title
     raise UserError(
-      f"{target.source} is {drafting.KINDS[kind].title}, and no target: the"
-      " target comes first, load(target, draft)"
+      f"{target.source} is {title}, and no target: the target comes first,"
+      " load(target, draft)"
     )
   model, loaded = models.load(target, dtype, mesh, weights=weights), None
   if draft is not None:

@@ -7,20 +7,17 @@ the draft is token i + d2t[i] of the target. All other tokens have probability 0
 in the draft, so verification stays exact.
 """
 
-import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
 import jax
 import numpy as np
 
 from tv_jax.io.errors import UserError
-from tv_jax.models import config as configs
 from tv_jax.models import products, sharding
-from tv_jax.models.checkpoint import Checkpoint
-from tv_jax.models.config import Config, DraftFormat
+from tv_jax.models.config import Config
 from tv_jax.models.decoder import INPUT, OF_TARGET
-from tv_jax.models.layout import StoredTensor
 from tv_jax.models.model import Model
+from tv_jax.models.storage import StoredTensor
 
 OFFSETS = "d2t"
 
@@ -36,54 +33,20 @@ def check_vocabularies(target: Config, draft: Config) -> None:
 
 def check_family(config: Config, known: Collection[str], what: str) -> None:
   """Raises ValueError for a model of a family that is not `known`."""
-  if config.model_type not in known:
+  if known and config.model_type not in known:
     raise UserError(
       f"{what} of model_type={config.model_type!r} is not supported, only"
       f" {', '.join(map(repr, known))}: draft with an independent model instead"
     )
 
 
-def read_config(
-  checkpoint: Checkpoint, target: Model, draft: DraftFormat
-) -> Config:
-  """Reads a draft's config.json, and fits it to its target.
-
-  Args:
-    checkpoint: The draft.
-    target: The model that it drafts for.
-    draft: The format of such files.
-  """
-  where = checkpoint.config_path
-  config = configs.from_dict(checkpoint.config, str(where), draft)
-  check_family(config, draft.families, f"{where}: {draft.name}")
-  return fitted(config, target.config, where)
-
-
-def fitted(config: Config, target: Config, where) -> Config:
-  """Returns a draft's configuration with its target's dtype and tying.
-
-  Raises ValueError if the draft's vocabulary or width differ.
-  """
-  check_vocabularies(target, config)
-  if config.hidden_size != target.hidden_size:
-    raise UserError(
-      f"{where}: hidden_size={config.hidden_size} is not the target's"
-      f" {target.hidden_size}, whose embedding this draft uses"
-    )
-  return dataclasses.replace(
-    config,
-    dtype=target.dtype,
-    tie_word_embeddings=target.tie_word_embeddings,
-  )
-
-
-def check_layers(layers: Sequence[int], target: Config, where) -> None:
+def check_layers(layers: Sequence[int], target: Config) -> None:
   """Raises ValueError if a draft cannot read these target layers."""
   # Published drafts were not trained on the output of the last layer.
   last = target.num_hidden_layers - 2
   if not INPUT <= min(layers) <= max(layers) <= last:
     raise UserError(
-      f"{where}: target_layer_ids={[*layers]}: give layers of the target, from"
+      f"target_layer_ids={[*layers]}: give layers of the target, from"
       f" {INPUT} (the embedding) to {last}"
     )
 

@@ -11,7 +11,7 @@ import re
 from tv_jax.io import digests, reading
 from tv_jax.io.errors import UserError
 from tv_jax.models import gguf, storage
-from tv_jax.models.layout import StoredTensor
+from tv_jax.models.storage import StoredTensor
 
 SINGLE = "model.safetensors"
 _REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")

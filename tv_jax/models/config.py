@@ -8,13 +8,13 @@ younger than the first Llama checkpoints (`rope_theta`, `num_key_value_heads`,
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
 
 from tv_jax.io import checks
 from tv_jax.io.errors import UserError
 from tv_jax.io.reading import brief
 from tv_jax.models import rope
-from tv_jax.models.families import FAMILIES
+from tv_jax.models.families import FAMILIES, Family
+from tv_jax.models.layout import LANGUAGE_MODEL, Format
 
 # Attributes that do not change the model's output.
 HARMLESS = frozenset(
@@ -116,36 +116,13 @@ class Config:
     return self.num_attention_heads // self.num_key_value_heads
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class DraftFormat:
-  """The part of config.json that is specific to a kind of draft.
-
-  Attributes:
-    name: Name in error messages.
-    architectures: Classes that the file may name in place of the family's.
-    required: Required attributes, each with a check.
-    optional: Optional attributes, each with a check.
-    families: Supported families.
-    fields: Makes fields of `Config` from the checked attributes.
-  """
-
-  name: str
-  architectures: tuple[str, ...] = ()
-  required: Mapping[str, checks.Check] = dataclasses.field(default_factory=dict)
-  optional: Mapping[str, checks.Check]
-  families: Collection[str]
-  fields: Callable[[dict], dict] = lambda values: {}
-
-
-def from_dict(
-  raw: dict, where: str, draft: DraftFormat | None = None
-) -> Config:
+def from_dict(raw: dict, where: str, form: Format = LANGUAGE_MODEL) -> Config:
   """Reads the contents of a config.json.
 
   Args:
     raw: The parsed file.
     where: Name of the file in error messages.
-    draft: The additional attributes of a draft's file.
+    form: The kind of model.
 
   Returns:
     The configuration.
@@ -154,12 +131,12 @@ def from_dict(
     ValueError: If an attribute is missing, unknown or unsupported.
   """
   try:
-    return _from_dict(raw, draft)
+    return _from_dict(raw, form)
   except ValueError as error:
     raise UserError(f"{where}: {error}") from None
 
 
-def _from_dict(raw: dict, draft: DraftFormat | None) -> Config:
+def _from_dict(raw: dict, form: Format) -> Config:
   kind = raw.get("model_type")
   if not isinstance(kind, str) or kind not in FAMILIES:
     raise UserError(
@@ -167,14 +144,12 @@ def _from_dict(raw: dict, draft: DraftFormat | None) -> Config:
       f" {', '.join(map(repr, FAMILIES))}"
     )
   family = FAMILIES[kind]
-  if faults := [*_foreign(raw, family, draft)]:
+  if faults := [*_foreign(raw, family, form)]:
     raise UserError("; ".join(faults))
   present = {name: value for name, value in raw.items() if value is not None}
   required = REQUIRED | {name: OPTIONAL[name] for name in family.required}
   values = checks.fields(required, **OPTIONAL)(present)
-  if draft:
-    check = checks.fields(draft.required, **draft.optional)
-    values |= draft.fields(check(present))
+  own = checks.fields(form.required, **form.optional)(present)
   theta, scaling = rope.from_dict(present)
   ends = present.get("eos_token_id", [])
   pad = present.get("pad_token_id")
@@ -186,7 +161,7 @@ def _from_dict(raw: dict, draft: DraftFormat | None) -> Config:
     "dtype": present.get("dtype", present.get("torch_dtype", "float32")),
   }
   return Config(
-    **defaults | values,
+    **defaults | values | form.fields(own),
     bos_token_id=present.get("bos_token_id"),
     eos_token_id=checks.list_of(checks.integer(0, values["vocab_size"] - 1))(
       ends if isinstance(ends, list) else [ends], "eos_token_id"
@@ -198,9 +173,9 @@ def _from_dict(raw: dict, draft: DraftFormat | None) -> Config:
   )
 
 
-def _foreign(raw, family, draft):
+def _foreign(raw, family: Family, form: Format):
   """Yields a line for each unknown or unsupported attribute."""
-  classes = [family.architecture, *(draft.architectures if draft else ())]
+  classes = [family.architecture, *form.architectures]
   for name, value in family.fixed.items():
     # A missing switch is off.
     got = raw.get(name, False) if value is False else raw.get(name)
@@ -215,7 +190,7 @@ def _foreign(raw, family, draft):
     yield f"architectures={brief(architectures)} is not {wanted}"
   known = {"model_type", "architectures", *REQUIRED, *OPTIONAL, *HARMLESS}
   known |= {*_OTHERS, *family.fixed, *family.required, *family.optional}
-  known |= {*draft.optional, *draft.required} if draft else set()
+  known |= {*form.required, *form.optional}
   for name in sorted(set(raw) - known):
     yield (
       f"unknown attribute {name}={brief(raw[name])}: remove it"

@@ -323,6 +323,7 @@ class Decoder(nn.Module):
   config: Config
   mesh: Mesh | None = None
   outputs: tuple[int, ...] = ()
+  format = layout.LANGUAGE_MODEL
   layout = layout.MODEL
 
   @nn.compact
@@ -371,3 +372,9 @@ class Decoder(nn.Module):
   def of_target(self) -> tuple[str, ...]:
     """Returns the parameters that it takes from a target, if it is a draft."""
     return OF_TARGET if self.config.shares_embedding else ()
+
+  @classmethod
+  def drafting_for(cls, target, config: Config, checkpoint):
+    """Makes the module of a draft that uses its target's embedding."""
+    del checkpoint
+    return cls(config, target.mesh)

@@ -18,7 +18,6 @@ from jax.sharding import Mesh
 from tv_jax.io import checks
 from tv_jax.io.errors import UserError
 from tv_jax.models import borrowed, decoder, layout, products, sharding
-from tv_jax.models import config as configs
 from tv_jax.models.cache import Cache
 from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Block, Config
@@ -42,6 +41,34 @@ class DSpark(nn.Module):
   config: Config
   mesh: Mesh | None = None
   of_target = decoder.OF_TARGET
+  format = layout.Format(
+    title="a DSpark draft",
+    layouts=(layout.DSPARK,),
+    architectures=("Qwen3DSparkModel",),
+    required={
+      "block_size": checks.integer(1),
+      "enable_confidence_head": checks.boolean,
+      "markov_rank": checks.integer(0),
+      "mask_token_id": checks.integer(0),
+      "target_layer_ids": checks.list_of(checks.integer(decoder.INPUT)),
+    },
+    optional={
+      # No published draft has another head.
+      "confidence_head_with_markov": checks.one_of([True]),
+      "markov_head_type": checks.one_of(["vanilla"]),
+      "tie_word_embeddings": checks.one_of([False]),
+    },
+    families=("qwen3",),
+    fields=lambda own: {
+      "target_layers": own["target_layer_ids"],
+      "block": Block(
+        size=own["block_size"],
+        mask=own["mask_token_id"],
+        rank=own["markov_rank"],
+        confidence=own["enable_confidence_head"],
+      ),
+    },
+  )
   layout = layout.DSPARK
 
   def setup(self):
@@ -109,7 +136,7 @@ class DSpark(nn.Module):
     """Returns the attributes of config.json that only a draft has."""
     block = block_of(self.config)
     raw = {
-      "architectures": [*FORMAT.architectures],
+      "architectures": [*self.format.architectures],
       "block_size": block.size,
       "enable_confidence_head": block.confidence,
       "markov_rank": block.rank,
@@ -122,6 +149,18 @@ class DSpark(nn.Module):
     if block.confidence:
       raw["confidence_head_with_markov"] = True
     return raw
+
+  @classmethod
+  def drafting_for(cls, target: Model, config: Config, checkpoint: Checkpoint):
+    """Makes the draft of a checkpoint for this target."""
+    del checkpoint
+    if (block := block_of(config)).confidence and not block.rank:
+      raise UserError(
+        "enable_confidence_head=True is not supported with markov_rank=0: our"
+        " confidence head reads the Markov head's embedding"
+      )
+    borrowed.check_layers(config.target_layers, target.config)
+    return cls(config, target.mesh)
 
 
 class Markov(nn.Module):
@@ -162,48 +201,3 @@ class Markov(nn.Module):
     x = jnp.concatenate([outputs, known], axis=-1)
     dense = decoder.Dense(config, self.mesh, 1, (None, None), True, name="sure")
     return bias, nn.sigmoid(dense(x)[..., 0].astype(jnp.float32))
-
-
-FORMAT = configs.DraftFormat(
-  name="a DSpark draft",
-  architectures=("Qwen3DSparkModel",),
-  required={
-    "block_size": checks.integer(1),
-    "enable_confidence_head": checks.boolean,
-    "markov_rank": checks.integer(0),
-    "mask_token_id": checks.integer(0),
-    "target_layer_ids": checks.list_of(checks.integer(decoder.INPUT)),
-  },
-  optional={
-    # No published draft has another head.
-    "confidence_head_with_markov": checks.one_of([True]),
-    "markov_head_type": checks.one_of(["vanilla"]),
-    "tie_word_embeddings": checks.one_of([False]),
-  },
-  families=("qwen3",),
-  fields=lambda values: {
-    "target_layers": values["target_layer_ids"],
-    "block": Block(
-      size=values["block_size"],
-      mask=values["mask_token_id"],
-      rank=values["markov_rank"],
-      confidence=values["enable_confidence_head"],
-    ),
-  },
-)
-
-
-def from_checkpoint(
-  checkpoint: Checkpoint, target: Model, dtype=None, mesh=None
-) -> DSpark:
-  """Makes the module of a draft for this target, with its dtype and mesh."""
-  del dtype, mesh
-  where = checkpoint.config_path
-  config = borrowed.read_config(checkpoint, target, FORMAT)
-  if (block := block_of(config)).confidence and not block.rank:
-    raise UserError(
-      f"{where}: enable_confidence_head=True is not supported with"
-      " markov_rank=0: our confidence head reads the Markov head's embedding"
-    )
-  borrowed.check_layers(config.target_layers, target.config, where)
-  return DSpark(config, target.mesh)

@@ -21,17 +21,10 @@ from jax.sharding import Mesh
 
 from tv_jax.io import checks
 from tv_jax.models import borrowed, decoder, layout, products, sharding
-from tv_jax.models import config as configs
 from tv_jax.models.cache import Cache
 from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Config
 from tv_jax.models.model import Model
-
-FORMAT = configs.DraftFormat(
-  name="an EAGLE-1 head",
-  optional={"bias": checks.boolean, "num_hidden_layers": checks.integer(1, 1)},
-  families=("llama",),  # of their targets, too
-)
 
 
 class Eagle(nn.Module):
@@ -48,6 +41,15 @@ class Eagle(nn.Module):
   bias: bool = True
   mesh: Mesh | None = None
   of_target = decoder.OF_TARGET
+  format = layout.Format(
+    title="an EAGLE-1 head",
+    layouts=(layout.EAGLE,),
+    optional={
+      "bias": checks.boolean,
+      "num_hidden_layers": checks.integer(1, 1),
+    },
+    families=("llama",),  # of their targets, too
+  )
   layout = layout.EAGLE
 
   @nn.compact
@@ -98,15 +100,11 @@ class Eagle(nn.Module):
     """Returns the attributes of config.json that only a head has."""
     return {"bias": self.bias}
 
-
-def from_checkpoint(
-  checkpoint: Checkpoint, target: Model, dtype=None, mesh=None
-) -> Eagle:
-  """Makes the module of a head on this target, with its dtype and mesh."""
-  del dtype, mesh
-  borrowed.check_family(
-    target.config, FORMAT.families, f"{target.source}: an EAGLE-1 head's target"
-  )
-  config = borrowed.read_config(checkpoint, target, FORMAT)
-  # Published heads have a bias unless their config.json says otherwise.
-  return Eagle(config, checkpoint.config.get("bias", True), target.mesh)
+  @classmethod
+  def drafting_for(cls, target: Model, config: Config, checkpoint: Checkpoint):
+    """Makes the head of a checkpoint for this target."""
+    form = cls.format
+    what = f"{form.title}'s target"
+    borrowed.check_family(target.config, form.families, what)
+    # Published heads have a bias unless their config.json says otherwise.
+    return cls(config, checkpoint.config.get("bias", True), target.mesh)

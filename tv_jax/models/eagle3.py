@@ -26,7 +26,6 @@ from jax.sharding import Mesh
 
 from tv_jax.io import checks
 from tv_jax.models import borrowed, decoder, layout, products, sharding
-from tv_jax.models import config as configs
 from tv_jax.models.cache import Cache
 from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Config
@@ -35,24 +34,6 @@ from tv_jax.models.model import Model
 EMBEDDING = "embed_tokens.weight"
 # Tensor names in the published heads of each family.
 LAYOUTS = {"qwen3": layout.DEEPSPEC_EAGLE3, "llama": layout.SAFEAI_EAGLE3}
-
-_ONE = checks.integer(1, 1)
-FORMAT = configs.DraftFormat(
-  name="an EAGLE-3 head",
-  architectures=(
-    "Qwen3Eagle3Model",
-    "LlamaForCausalLMEagle3",
-    "Eagle3LlamaForCausalLM",
-  ),
-  optional={
-    "target_layer_ids": checks.list_of(checks.integer(decoder.INPUT)),
-    "num_hidden_layers": _ONE,
-    "draft_num_hidden_layers": _ONE,
-    "tie_word_embeddings": checks.one_of([False]),
-  },
-  families=LAYOUTS,
-  fields=lambda values: {"target_layers": values.get("target_layer_ids", ())},
-)
 
 
 class Eagle3(nn.Module):
@@ -65,6 +46,23 @@ class Eagle3(nn.Module):
 
   config: Config
   mesh: Mesh | None = None
+  format = layout.Format(
+    title="an EAGLE-3 head",
+    layouts=(*LAYOUTS.values(),),
+    architectures=(
+      "Qwen3Eagle3Model",
+      "LlamaForCausalLMEagle3",
+      "Eagle3LlamaForCausalLM",
+    ),
+    optional={
+      "target_layer_ids": checks.list_of(checks.integer(decoder.INPUT)),
+      "num_hidden_layers": checks.integer(1, 1),
+      "draft_num_hidden_layers": checks.integer(1, 1),
+      "tie_word_embeddings": checks.one_of([False]),
+    },
+    families=LAYOUTS,
+    fields=lambda own: {"target_layers": own.get("target_layer_ids", ())},
+  )
 
   @nn.compact
   def __call__(
@@ -124,26 +122,22 @@ class Eagle3(nn.Module):
     config = self.config
     raw: dict = {"target_layer_ids": [*config.target_layers]}
     if config.model_type == "qwen3":
-      raw["architectures"] = [FORMAT.architectures[0]]
+      raw["architectures"] = [self.format.architectures[0]]
     return raw
 
-
-def from_checkpoint(
-  checkpoint: Checkpoint, target: Model, dtype=None, mesh=None
-) -> Eagle3:
-  """Makes the module of a head on this target, with its dtype and mesh."""
-  del dtype, mesh
-  config = borrowed.read_config(checkpoint, target, FORMAT)
-  L = target.config.num_hidden_layers
-  # The default is SafeAILab's.
-  layers = config.target_layers or (1, L // 2 - 1, L - 4)
-  borrowed.check_layers(layers, target.config, checkpoint.config_path)
-  few = config.draft_vocab_size != config.vocab_size
-  config = dataclasses.replace(
-    config,
-    target_layers=layers,
-    draft_vocab_size=config.draft_vocab_size if few else None,
-    shares_embedding=EMBEDDING not in checkpoint.tensors,
-    tie_word_embeddings=False,
-  )
-  return Eagle3(config, target.mesh)
+  @classmethod
+  def drafting_for(cls, target: Model, config: Config, checkpoint: Checkpoint):
+    """Makes the head of a checkpoint for this target."""
+    L = target.config.num_hidden_layers
+    # The default is SafeAILab's.
+    layers = config.target_layers or (1, L // 2 - 1, L - 4)
+    borrowed.check_layers(layers, target.config)
+    few = config.draft_vocab_size != config.vocab_size
+    config = dataclasses.replace(
+      config,
+      target_layers=layers,
+      draft_vocab_size=config.draft_vocab_size if few else None,
+      shares_embedding=EMBEDDING not in checkpoint.tensors,
+      tie_word_embeddings=False,
+    )
+    return cls(config, target.mesh)

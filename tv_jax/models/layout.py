@@ -1,20 +1,10 @@
-"""The tensor names of parameters, in a table for each kind of checkpoint.
-
-Modules define the shapes and axis names of their parameters. A matrix is
-[out, in] in both. A parameter may hold several tensors with interleaved rows:
-queries, keys and values in `qkv`, gate and up in `gate_up`.
-"""
+"""The formats of checkpoints: attributes of config.json, names of tensors."""
 
 import dataclasses
-import pathlib
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple
 
-import numpy as np
-
-from tv_jax.models.config import Config
-from tv_jax.models.quantised import Form
+from tv_jax.io import checks
 
 Path = tuple[str, ...]
 
@@ -124,66 +114,27 @@ DSPARK = Layout(
 )
 
 
-class StoredTensor(NamedTuple):
-  """A tensor in a file."""
-
-  path: pathlib.Path
-  shape: tuple[int, ...]
-  dtype: str  # by safetensors' names
-  rows: Callable[[int, int], np.ndarray]  # reads rows from start to stop
-  form: Form | None = None  # of a quantised matrix
-  words: Callable[[int, int], np.ndarray] | None = None  # reads its words
-
-
-@dataclasses.dataclass(frozen=True)
-class Weight:
-  """A parameter and its tensors.
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Format:
+  """The checkpoints of a kind of model, beyond what all have in common.
 
   Attributes:
-    shape: The parameter's shape.
-    axes: The logical names of its axes.
-    groups: Number of groups of rows. Each group holds some rows of each
-      tensor, such as the queries, key and value of one head.
-    tensors: Number of each tensor's rows in a group, by name.
+    title: Name in messages.
+    layouts: Names of the tensors, by which a checkpoint is recognised.
+    architectures: Classes that config.json may name in place of the family's.
+    required: Required attributes of config.json, each with a check.
+    optional: Optional attributes, each with a check.
+    families: Supported families; empty for all.
+    fields: Makes fields of `Config` from the checked attributes.
   """
 
-  shape: tuple[int, ...]
-  axes: tuple[str | None, ...]
-  groups: int
-  tensors: Mapping[str, int]
+  title: str
+  layouts: tuple[Layout, ...]
+  architectures: tuple[str, ...] = ()
+  required: Mapping[str, checks.Check] = dataclasses.field(default_factory=dict)
+  optional: Mapping[str, checks.Check] = dataclasses.field(default_factory=dict)
+  families: Collection[str] = ()
+  fields: Callable[[dict], dict] = lambda values: {}
 
-  @classmethod
-  def of(cls, layout: Layout, path: Path, box, config: Config) -> "Weight":
-    """Finds a parameter in a layout; `box` has its shape and axes."""
-    shape = box.value.shape
-    name, groups, pieces = layout.name(path), shape[0], {"": 1}
-    if "qkv" in path:
-      groups = config.num_key_value_heads
-      pieces = {"q": config.heads_per_group, "k": 1, "v": 1}
-    elif "gate_up" in path:
-      groups, pieces = config.intermediate_size, {"gate": 1, "up": 1}
-    unit = shape[0] // (groups * sum(pieces.values()))
-    rows = {name.format(x): n * unit for x, n in pieces.items()}
-    return cls(shape, box.names, groups, rows)
 
-  @property
-  def shapes(self) -> dict[str, tuple[int, ...]]:
-    """Returns the tensors' shapes, by name."""
-    return {
-      name: (self.groups * rows, *self.shape[1:])
-      for name, rows in self.tensors.items()
-    }
-
-  def views(self, value: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns the views [groups, rows, ..] of a parameter, by tensor."""
-    groups = value.reshape(self.groups, -1, *self.shape[1:])
-    ends = np.cumsum([*self.tensors.values()])[:-1]
-    views = np.split(groups, ends, axis=1)
-    return dict(zip(self.tensors, views, strict=True))
-
-  def split(self, value: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns the tensors of a parameter, by name."""
-    return {
-      name: np.ascontiguousarray(view).reshape(self.shapes[name])
-      for name, view in self.views(value).items()
-    }
+LANGUAGE_MODEL = Format(title="a language model", layouts=(MODEL,))

@@ -16,8 +16,6 @@ from tv_jax.io.errors import UserError
 from tv_jax.io.reading import listed
 from tv_jax.models import (
   borrowed,
-  decoder,
-  gguf,
   layout,
   native,
   parameters,
@@ -28,12 +26,15 @@ from tv_jax.models import (
 from tv_jax.models import config as configs
 from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Config
-from tv_jax.models.layout import Path, StoredTensor, Weight
-from tv_jax.models.model import Model, owned_specs
+from tv_jax.models.decoder import Decoder
+from tv_jax.models.layout import Path
+from tv_jax.models.model import Model
+from tv_jax.models.parameters import Weight
+from tv_jax.models.storage import StoredTensor
 
 # Dtypes that can be loaded, by safetensors' names. Weights of other dtypes are
 # quantised: they mean nothing without scales that are stored elsewhere.
-_FLOATS = ("F64", "F32", "BF16", "F16")
+_FLOATS = frozenset({"F64", "F32", "BF16", "F16"})
 # How quantised weights are held; see `load`.
 STORED, DEQUANTISED = "stored", "dequantised"
 
@@ -66,101 +67,111 @@ def load(
     ValueError: If the checkpoint is not valid; one line lists all faults.
   """
   checkpoint = Checkpoint.open(place, revision)
-  module = decoder_of(checkpoint, None, dtype, mesh)
-  return read(checkpoint, module, form=weights)
+  return load_as(Decoder, checkpoint, None, dtype, mesh, weights)
 
 
-def decoder_of(
-  checkpoint: Checkpoint, target: Model | None, dtype=None, mesh=None
-) -> decoder.Decoder:
-  """Makes the module of a language model.
-
-  Args:
-    checkpoint: The model's checkpoint.
-    target: The target, if the model drafts for it.
-    dtype: As in `load`; a draft that shares its target's embedding has the
-      target's dtype and devices.
-    mesh: As in `load`.
-  """
-  where = checkpoint.config_path
-  config = configs.from_dict(checkpoint.config, str(where))
-  if dtype is not None:
-    config = dataclasses.replace(config, dtype=np.dtype(dtype).name)
-  if config.dtype not in configs.DTYPES:
-    raise UserError(
-      f"dtype {config.dtype} is not one of {', '.join(configs.DTYPES)}"
-    )
-  if config.shares_embedding:
-    if target is None:
-      raise UserError(
-        f"{checkpoint.source} shares its target's embedding, so it is a draft:"
-        " the target comes first, load(target, draft)"
-      )
-    config, mesh = borrowed.fitted(config, target.config, where), target.mesh
-  return decoder.Decoder(config, mesh)
-
-
-def read(
+def load_as(
+  kind: Any,
   checkpoint: Checkpoint,
-  module: Any,
-  target: Model | None = None,
-  form: str = STORED,
+  target: Model | None,
+  dtype=None,
+  mesh: Mesh | None = None,
+  weights: str = STORED,
 ) -> Model:
-  """Reads a module's parameters; some drafts take a part of their target's.
+  """Loads a model of a kind: a Linen module's class.
 
   Args:
+    kind: `Decoder` or a class of drafts.
     checkpoint: The checkpoint.
-    module: The module.
-    target: The target of a draft.
-    form: `weights` of `load`.
+    target: The target of a draft. A draft that uses the target's embedding has
+      its dtype and devices.
+    dtype: As for `load`.
+    mesh: As for `load`.
+    weights: As for `load`.
   """
+  where = str(checkpoint.config_path)
+  config = configs.from_dict(checkpoint.config, where, kind.format)
+  try:
+    if config.shares_embedding or kind is not Decoder:
+      module = _drafting_for(target, kind, config, checkpoint)
+    else:
+      if dtype is not None:
+        config = dataclasses.replace(config, dtype=np.dtype(dtype).name)
+      if config.dtype not in configs.DTYPES:
+        names = ", ".join(configs.DTYPES)
+        raise UserError(f"dtype {config.dtype} is not one of {names}")
+      module = kind(config, mesh)
+  except ValueError as error:
+    raise UserError(f"{where}: {error}") from None
+  return _read(checkpoint, module, target, weights)
+
+
+def _drafting_for(target: Model | None, kind, config: Config, checkpoint):
+  """Makes the module of a draft that uses its target's embedding."""
+  if target is None:
+    raise UserError(
+      "it shares its target's embedding, so it is a draft: the target comes"
+      " first, load(target, draft)"
+    )
+  what, theirs = kind.format.title, target.config
+  borrowed.check_family(config, kind.format.families, what)
+  borrowed.check_vocabularies(theirs, config)
+  if config.hidden_size != theirs.hidden_size:
+    raise UserError(
+      f"hidden_size={config.hidden_size} is not the target's"
+      f" {theirs.hidden_size}, whose embedding this draft uses"
+    )
+  tied = theirs.tie_word_embeddings
+  config = dataclasses.replace(
+    config, dtype=theirs.dtype, tie_word_embeddings=tied
+  )
+  return kind.drafting_for(target, config, checkpoint)
+
+
+def _read(
+  checkpoint: Checkpoint, module: Any, target: Model | None, form: str
+) -> Model:
+  """Reads a module's parameters; some drafts take a part of their target's."""
   if form not in (STORED, DEQUANTISED):
     raise UserError(f"weights={form!r} is not one of {STORED}, {DEQUANTISED}")
-  config, tensors = module.config, checkpoint.tensors
+  config, tensors, source = module.config, checkpoint.tensors, checkpoint.source
   sharding.check(config, module.mesh)
-  weights = stored_weights(module)
+  weights = parameters.stored(module)
   _check(checkpoint, weights, config)
   keeps = form == STORED and config.dtype == "float32" and module.mesh is None
   keeps &= checkpoint.is_gguf and native.used()
-  if keeps and (kinds := gguf.without_form(checkpoint.gguf_file)):
-    kinds = ", ".join(kinds)
-    source = checkpoint.source
+  kinds = {x.dtype for x in tensors.values() if not x.words} - _FLOATS
+  if keeps and kinds:
+    kinds = ", ".join(sorted(kinds))
     print(f"{source}: {kinds} weights are dequantised", file=sys.stderr)
   if not keeps:
-    tensors = {name: x._replace(form=None) for name, x in tensors.items()}
-  needed = parameters.size(tensors, weights, config.dtype)
-  _check_memory(f"{checkpoint.source} in {config.dtype}", needed, target)
-  params = parameters.read(tensors, weights, module)
-  if module.of_target:
-    assert target is not None
-    known = borrowed.known_tokens(tensors, config)
-    params |= borrowed.params(target, known, params)
-  elif config.tie_word_embeddings and layout.UNEMBEDDING in tensors:
-    copy = tensors[layout.UNEMBEDDING]
-    if not _is_copy(copy, params["embedding"]):
-      raise UserError(
-        f"{checkpoint.source}: {layout.UNEMBEDDING} is not its embedding, which"
-        " config.json says"
-      )
-  return Model(module=module, params=params, source=checkpoint.source)
+    tensors = {name: x._replace(words=None) for name, x in tensors.items()}
+  values = parameters.empty(weights, tensors, config.dtype)
+  _check_memory(f"{source} in {config.dtype}", values, target)
+  try:
+    params = parameters.fill(values, weights, tensors, module.mesh)
+    if module.of_target:
+      assert target is not None
+      known = borrowed.known_tokens(tensors, config)
+      params |= borrowed.params(target, known, params)
+    elif config.tie_word_embeddings and layout.UNEMBEDDING in tensors:
+      _check_copy(tensors[layout.UNEMBEDDING], params["embedding"])
+  except UserError as error:
+    raise UserError(f"{source}: {error}") from None
+  return Model(module=module, params=params, source=source)
 
 
-def _is_copy(copy: StoredTensor, matrix: jax.Array) -> bool:
-  """Returns whether a tensor equals a parameter, judged by 4096 of its rows."""
+def _check_copy(copy: StoredTensor, matrix: jax.Array) -> None:
+  """Refuses a tied unembedding that differs, judged by 4096 of its rows."""
   V = len(matrix)
   pieces = ((i, min(i + 256, V)) for i in range(0, V, max(256, V // 16)))
-  return copy.shape == matrix.shape and all(
+  if copy.shape != matrix.shape or not all(
     np.array_equal(copy.rows(i, end).astype(matrix.dtype), matrix[i:end])
     for i, end in pieces
-  )
-
-
-def stored_weights(module: Any) -> dict[Path, Weight]:
-  """Returns the parameters that a module's checkpoint holds."""
-  return {
-    path: Weight.of(module.layout, path, box, module.config)
-    for path, box in owned_specs(module).items()
-  }
+  ):
+    raise UserError(
+      f"{layout.UNEMBEDDING} is not its embedding, which config.json says"
+    )
 
 
 def _check(
@@ -188,7 +199,8 @@ def _check(
       f"no floating-point weights: {name} is {tensors[name].dtype} (quantised"
       " weights are not supported)"
       for name in floats
-      if name in tensors and tensors[name].dtype not in _FLOATS
+      if name in tensors and not checkpoint.is_gguf
+      if tensors[name].dtype not in _FLOATS
     ],
   ]
   if any(faults):
@@ -198,15 +210,15 @@ def _check(
     )
 
 
-def _check_memory(what: str, needed: int, target: Model | None) -> None:
+def _check_memory(what: str, values, target: Model | None) -> None:
   """Refuses weights that do not fit in memory together with the target's.
 
   The system kills a process that takes too much memory, without a message.
   """
   if jax.default_backend() != "cpu":
     return
-  if target is not None:
-    needed += sum(x.nbytes for x in jax.tree.leaves(target.params))
+  theirs = target.params if target else None
+  needed = sum(x.nbytes for x in jax.tree.leaves((values, theirs)))
   memory = machine.memory()
   if needed > memory:
     raise UserError(
@@ -225,7 +237,7 @@ def save(directory, model: Model) -> None:
   params = quantised.dequantised(model.params)
   module, values = model.module, flatten_dict(params)
   tensors = borrowed.offsets(module.config, model.params)
-  for path, weight in stored_weights(module).items():
+  for path, weight in parameters.stored(module).items():
     tensors |= weight.split(np.asarray(values[path], module.config.dtype))
   config = configs.to_dict(module.config) | module.draft_config
   storage.write(directory, tensors, config)

@@ -1,9 +1,15 @@
-"""Reads parameters from a checkpoint's tensors, in threads and in pieces."""
+"""The parameters of a module, and the tensors that hold them.
+
+Modules define the shapes and axis names of their parameters. A matrix is
+[out, in], as in checkpoints. A parameter may hold several tensors with
+interleaved rows: queries, keys and values in `qkv`, gate and up in `gate_up`.
+"""
 
 import concurrent.futures
+import dataclasses
 import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -13,126 +19,97 @@ from flax.traverse_util import unflatten_dict
 from tv_jax.io import machine
 from tv_jax.io.errors import UserError
 from tv_jax.models import sharding
-from tv_jax.models.layout import Path, StoredTensor, Weight
-from tv_jax.models.quantised import Part, Quantised
+from tv_jax.models.layout import Path
+from tv_jax.models.model import owned_specs
+from tv_jax.models.quantised import FORMS, Part, Quantised
+from tv_jax.models.storage import StoredTensor
 
 _ALIGNMENT = 64  # bytes
 _PIECE = 1 << 17  # weights: these and their converted copies stay in cache
 _PACKED = 1 << 20  # quantised weights: smaller pieces wait for Python's lock
 
 
-def read(
-  tensors: Mapping[str, StoredTensor],
-  weights: Mapping[Path, Weight],
-  module: Any,
-) -> dict:
-  """Reads parameters to their devices, the largest first.
+@dataclasses.dataclass(frozen=True)
+class Weight:
+  """A parameter and its tensors.
 
-  The host never holds much more than the devices do: several threads read
-  pieces of each tensor, straight to their places in the parameter.
+  Attributes:
+    shape: The parameter's shape.
+    axes: The logical names of its axes.
+    groups: Number of groups of rows. Each group holds some rows of each
+      tensor, such as the queries, key and value of one head.
+    tensors: Number of each tensor's rows in a group, by name.
   """
-  params = {}
-  _keep_freed_memory()
-  with concurrent.futures.ThreadPoolExecutor(machine.cores()) as pool:
-    for path in sorted(weights, key=lambda x: -math.prod(weights[x].shape)):
-      weight = weights[path]
-      if parts := _parts(weight, tensors):
-        value, pieces = _packed(weight, parts, tensors)
-      else:
-        value = _empty(weight.shape, module.config.dtype)
-        pieces = [
-          functools.partial(_fill, view[start:stop], tensors[name], name, start)
-          for name, view in weight.views(value).items()
-          for start, stop in _pieces(view)
-        ]
-      for piece in [*map(pool.submit, pieces)]:
-        piece.result()
-      place = sharding.placement(weight.axes, module.mesh)
-      params[path] = jax.device_put(value, place)
-  return unflatten_dict(params)
+
+  shape: tuple[int, ...]
+  axes: tuple[str | None, ...]
+  groups: int
+  tensors: Mapping[str, int]
+
+  @property
+  def shapes(self) -> dict[str, tuple[int, ...]]:
+    """Returns the tensors' shapes, by name."""
+    return {
+      name: (self.groups * rows, *self.shape[1:])
+      for name, rows in self.tensors.items()
+    }
+
+  def views(self, value: np.ndarray) -> list[np.ndarray]:
+    """Returns the view [groups, rows, ..] of each tensor in a parameter."""
+    groups = value.reshape(self.groups, -1, *self.shape[1:])
+    return np.split(groups, np.cumsum([*self.tensors.values()])[:-1], axis=1)
+
+  def split(self, value: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the tensors of a parameter, by name."""
+    return {
+      name: np.ascontiguousarray(view).reshape(shape)
+      for (name, shape), view in zip(
+        self.shapes.items(), self.views(value), strict=True
+      )
+    }
 
 
-def size(
-  tensors: Mapping[str, StoredTensor],
-  weights: Mapping[Path, Weight],
-  dtype: str,
-) -> int:
-  """Returns the bytes that the parameters will take."""
-  return sum(
-    4 * _words(weight, parts)
-    if (parts := _parts(weight, tensors))
-    else math.prod(weight.shape) * np.dtype(dtype).itemsize
-    for weight in weights.values()
+def stored(module: Any) -> dict[Path, Weight]:
+  """Returns the parameters that a module's checkpoint holds."""
+  config, weights = module.config, {}
+  for path, box in owned_specs(module).items():
+    shape = box.value.shape
+    name, groups, pieces = module.layout.name(path), shape[0], {"": 1}
+    if "qkv" in path:
+      groups = config.num_key_value_heads
+      pieces = {"q": config.heads_per_group, "k": 1, "v": 1}
+    elif "gate_up" in path:
+      groups, pieces = config.intermediate_size, {"gate": 1, "up": 1}
+    unit = shape[0] // (groups * sum(pieces.values()))
+    rows = {name.format(x): n * unit for x, n in pieces.items()}
+    weights[path] = Weight(shape, box.names, groups, rows)
+  return weights
+
+
+def empty(
+  weights: Mapping[Path, Weight], tensors: Mapping[str, StoredTensor], dtype
+) -> dict[Path, np.ndarray | Quantised]:
+  """Returns memory for parameters; no page of it is touched yet.
+
+  A matrix stays quantised if all its tensors can be read as words.
+  """
+  return {x: _empty(y, tensors, dtype) for x, y in weights.items()}
+
+
+def _empty(weight: Weight, tensors, dtype) -> np.ndarray | Quantised:
+  if not all(tensors[name].words for name in weight.tensors):
+    return _aligned(weight.shape, dtype)
+  parts = tuple(
+    Part(FORMS[tensors[name].dtype], rows)
+    for name, (rows, _) in weight.shapes.items()
   )
+  columns = weight.shape[1]
+  size = sum(math.prod(part.shape(columns)) for part in parts)
+  words: Any = _aligned((size,), "uint32")
+  return Quantised(words, parts, columns, weight.groups)
 
 
-def _parts(
-  weight: Weight, tensors: Mapping[str, StoredTensor]
-) -> tuple[Part, ...]:
-  """Returns a matrix's parts; empty if a tensor does not stay quantised."""
-  found = []
-  for name, shape in weight.shapes.items():
-    if (form := tensors[name].form) is None:
-      return ()
-    found.append(Part(form, shape[0]))
-  return tuple(found)
-
-
-def _words(weight: Weight, parts: tuple[Part, ...]) -> int:
-  """Returns the number of words of a quantised matrix."""
-  return sum(math.prod(part.shape(weight.shape[1])) for part in parts)
-
-
-def _keep_freed_memory() -> None:
-  """Makes glibc keep memory that is freed, for the next piece.
-
-  Otherwise it returns memory to the system after each piece and gets it again
-  page by page, which is half of the loading time.
-  """
-  np.empty(30 << 20, np.uint8)  # freeing a block of this size does it
-
-
-def _packed(
-  weight: Weight,
-  parts: tuple[Part, ...],
-  tensors: Mapping[str, StoredTensor],
-) -> tuple[Quantised, list]:
-  """Returns a quantised matrix, and the calls that fill it."""
-  words: Any = _empty((_words(weight, parts),), "uint32")
-  matrix = Quantised(words, parts, weight.shape[1], weight.groups)
-  calls = []
-  for view, (name, rows) in zip(
-    matrix.split(), weight.tensors.items(), strict=True
-  ):
-    least = math.lcm(view.shape[-1], rows)  # whole vectors and whole heads
-    step = max(1, _PACKED // (least * weight.shape[1])) * least
-    vectors = step // view.shape[-1]
-    for i in range(0, len(view), vectors):
-      piece = view[i : i + vectors], tensors[name], name, i * view.shape[-1]
-      calls.append(functools.partial(_pack, *piece))
-  return matrix, calls
-
-
-def _pack(place: np.ndarray, tensor: StoredTensor, name: str, row: int) -> None:
-  """Reads vectors of a quantised tensor's rows, as `_fill` does.
-
-  Args:
-    place: [V, W, L] The destination.
-    tensor: The tensor.
-    name: The tensor's name.
-    row: Index of the first row to read.
-  """
-  V, W, L = place.shape
-  assert tensor.words
-  try:
-    words = tensor.words(row, min(row + V * L, tensor.shape[0]))
-  except FloatingPointError:
-    raise _not_finite(tensor, name, "float32") from None
-  words = np.pad(words, ((0, V * L - len(words)), (0, 0)))
-  place[...] = words.reshape(V, L, W).swapaxes(1, 2)
-
-
-def _empty(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+def _aligned(shape: tuple[int, ...], dtype: str) -> np.ndarray:
   """Returns an aligned array, which a CPU device takes without a copy."""
   size = math.prod(shape) * np.dtype(dtype).itemsize
   whole = np.empty(size + _ALIGNMENT, np.uint8)
@@ -140,26 +117,75 @@ def _empty(shape: tuple[int, ...], dtype: str) -> np.ndarray:
   return whole[start : start + size].view(dtype).reshape(shape)
 
 
-def _pieces(view: np.ndarray) -> Iterator[tuple[int, int]]:
-  """Yields the start and stop group of each piece of a tensor."""
-  step = max(1, _PIECE * len(view) // max(1, view.size))
-  for start in range(0, len(view), step):
-    yield start, start + step
+def fill(
+  values: dict[Path, np.ndarray | Quantised],
+  weights: Mapping[Path, Weight],
+  tensors: Mapping[str, StoredTensor],
+  mesh,
+) -> dict:
+  """Reads parameters and moves them to their devices, the largest first.
 
+  The host never holds much more than the devices do: several threads read
+  pieces of each tensor, straight to their places in the parameter.
 
-def _fill(
-  place: np.ndarray, tensor: StoredTensor, name: str, group: int
-) -> None:
-  """Reads groups of a tensor's rows; refuses NaN and infinite weights.
-
-  Args:
-    place: [groups, rows, ..] The destination.
-    tensor: The tensor.
-    name: The tensor's name.
-    group: Index of the first group to read.
+  Raises:
+    ValueError: A weight is NaN or infinite.
   """
-  rows = place.shape[1]
-  value = tensor.rows(group * rows, (group + len(place)) * rows)
+  params = {}
+  # Freeing a block of this size makes glibc keep memory that is freed. It would
+  # return it to the system after each piece and get it again page by page,
+  # which is half of the loading time.
+  np.empty(30 << 20, np.uint8)
+  with concurrent.futures.ThreadPoolExecutor(machine.cores()) as pool:
+    for path in sorted(values, key=lambda x: -math.prod(weights[x].shape)):
+      value, weight = values.pop(path), weights[path]
+      pieces = [
+        (name, pool.submit(read))
+        for name, read in _pieces(value, weight, tensors)
+      ]
+      for name, piece in pieces:
+        try:
+          piece.result()
+        except FloatingPointError as error:
+          raise UserError(
+            f"weights are not finite in {error}, in {name}: get it again, or"
+            " load it in another dtype"
+          ) from None
+      place = sharding.placement(weight.axes, mesh)
+      params[path] = jax.device_put(value, place)
+  return unflatten_dict(params)
+
+
+def _pieces(value, weight: Weight, tensors) -> Iterator[tuple[str, Callable]]:
+  """Yields each piece of a parameter: its tensor's name, and a call."""
+  if isinstance(value, Quantised):
+    views, read, most = value.split(), _pack, _PACKED
+  else:
+    views, read, most = weight.views(value), _fill, _PIECE
+  columns = math.prod(weight.shape[1:])
+  for (name, rows), view in zip(weight.tensors.items(), views, strict=True):
+    each, least = rows, 1
+    if read is _pack:  # whole vectors and whole heads
+      each = view.shape[-1]
+      least = math.lcm(each, rows) // each
+    step = max(1, most // (least * each * columns)) * least
+    for i in range(0, len(view), step):
+      piece = view[i : i + step], tensors[name], i * each
+      yield name, functools.partial(read, *piece)
+
+
+def _pack(place: np.ndarray, tensor: StoredTensor, row: int) -> None:
+  """Reads a tensor's rows, from `row` on, to their words [V, W, L]."""
+  V, W, L = place.shape
+  assert tensor.words
+  words = tensor.words(row, min(row + V * L, tensor.shape[0]))
+  words = np.pad(words, ((0, V * L - len(words)), (0, 0)))
+  place[...] = words.reshape(V, L, W).swapaxes(1, 2)
+
+
+def _fill(place: np.ndarray, tensor: StoredTensor, row: int) -> None:
+  """Reads a tensor's rows, from `row` on, to their place [groups, rows, ..]."""
+  value = tensor.rows(row, row + place.shape[0] * place.shape[1])
   with np.errstate(over="ignore"):  # infinite, if too large for float16
     value = value.astype(place.dtype, copy=False)
   # NaN and infinity have all exponent bits set. np.isfinite is slow with half
@@ -167,12 +193,5 @@ def _fill(
   bits = np.dtype(f"u{value.itemsize}")
   infinite = np.array(np.inf, value.dtype).view(bits)
   if ((value.view(bits) & infinite) == infinite).any():
-    raise _not_finite(tensor, name, value.dtype)
+    raise FloatingPointError(value.dtype)
   place[...] = value.reshape(place.shape)
-
-
-def _not_finite(tensor: StoredTensor, name: str, dtype) -> UserError:
-  return UserError(
-    f"{tensor.path} holds weights that are not finite in {dtype}, in {name}:"
-    " get it again, or load it in another dtype"
-  )

@@ -4,7 +4,8 @@ import functools
 import json
 import pathlib
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import ml_dtypes  # noqa: F401  (teaches NumPy the name of bfloat16)
 import numpy as np
@@ -13,7 +14,6 @@ from safetensors.numpy import save_file
 
 from tv_jax.io import disk
 from tv_jax.io.errors import UserError
-from tv_jax.models.layout import StoredTensor
 
 # PyTorch's names of dtypes, by safetensors' names.
 _DTYPES = {
@@ -22,6 +22,16 @@ _DTYPES = {
   "torch.bfloat16": "BF16",
   "torch.float16": "F16",
 }
+
+
+class StoredTensor(NamedTuple):
+  """A tensor in a file."""
+
+  shape: tuple[int, ...]
+  dtype: str  # by safetensors' names, or a type of the gguf package
+  rows: Callable[[int, int], np.ndarray]  # reads rows from start to stop
+  # Reads rows of a type in `quantised.FORMS` as its words.
+  words: Callable[[int, int], np.ndarray] | None = None
 
 
 def contents(paths: Sequence[pathlib.Path]) -> dict[str, StoredTensor]:
@@ -35,7 +45,6 @@ def contents(paths: Sequence[pathlib.Path]) -> dict[str, StoredTensor]:
       for name in file.keys():  # noqa: SIM118  (not a mapping)
         header = file.get_slice(name)
         tensors[name] = StoredTensor(
-          path=path,
           shape=tuple(header.get_shape()),
           dtype=header.get_dtype(),
           rows=functools.partial(_rows, path, name),
@@ -89,7 +98,6 @@ def _binary(path: pathlib.Path) -> dict[str, StoredTensor]:
 
   return {
     name: StoredTensor(
-      path=path,
       shape=tuple(tensor.shape),
       dtype=_DTYPES.get(str(tensor.dtype), str(tensor.dtype)),
       rows=functools.partial(rows, tensor),

@@ -5,14 +5,7 @@ from the file's metadata.
 """
 
 from tv_jax.models.gguf.config import read_config
-from tv_jax.models.gguf.reader import (
-  SUFFIX,
-  File,
-  contents,
-  is_file,
-  read,
-  without_form,
-)
+from tv_jax.models.gguf.reader import SUFFIX, File, contents, is_file, read
 from tv_jax.models.gguf.tokens import read_tokenizer
 
 __all__ = [
@@ -23,5 +16,4 @@ __all__ = [
   "read",
   "read_config",
   "read_tokenizer",
-  "without_form",
 ]

@@ -114,8 +114,7 @@ def _number(value):
 
 def _dtype(file: File) -> str:
   """Returns the dtype of the weights; float16 if they are quantised."""
-  tensors = file.tensors.values()
-  kinds = {x.tensor_type.name for x in tensors if len(x.shape) > 1}
+  kinds = {x.kind.name for x in file.tensors.values() if len(x.shape) > 1}
   whole = {"F32": "float32", "BF16": "bfloat16"}
   return whole.get(kinds.pop(), "float16") if len(kinds) == 1 else "float16"
 

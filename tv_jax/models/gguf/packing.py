@@ -22,7 +22,7 @@ def pack(kind: str, blocks: np.ndarray) -> np.ndarray:
   """
   factors, *rest = _TYPES[kind](blocks)
   if not np.isfinite(factors).all():
-    raise FloatingPointError
+    raise FloatingPointError("float32")
   lead = blocks.shape[:-1]
   parts = [x.reshape(*lead, -1) for x in (factors.view(np.uint32), *rest)]
   return np.concatenate(parts, axis=-1)

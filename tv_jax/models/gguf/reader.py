@@ -1,23 +1,32 @@
-"""Reads GGUF files with the gguf package, under Hugging Face's names."""
+"""Reads GGUF files, under Hugging Face's names.
+
+The gguf package defines the types of weights; ggml's docs/gguf.md the file.
+"""
 
 import dataclasses
 import functools
+import math
 import os
 import pathlib
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tv_jax.io.errors import UserError
 from tv_jax.models.gguf import packing
-from tv_jax.models.layout import StoredTensor
 from tv_jax.models.quantised import FORMS
+from tv_jax.models.storage import StoredTensor
 
 SUFFIX = ".gguf"
 # Divisors of the RoPE frequencies: a part of the configuration, not a weight.
 FACTORS = "rope_freqs.weight"
+
+# Types of metadata: those of NumPy, texts and lists.
+_NUMBERS = dict(enumerate(("u1", "i1", "u2", "i2", "u4", "i4", "f4", "?")))
+_NUMBERS |= {10: "u8", 11: "i8", 12: "f8"}
+_TEXT, _LIST = 8, 9
 
 # Hugging Face's tensor names, without the suffix.
 _NAMES = {
@@ -47,6 +56,16 @@ def is_file(place) -> bool:
   return str(place).endswith(SUFFIX) and not os.path.isdir(place)
 
 
+class Tensor(NamedTuple):
+  """A tensor of a file."""
+
+  name: str  # in the file
+  kind: Any  # a type of the gguf package
+  shape: tuple[int, ...]
+  offset: int  # in the file, in bytes
+  size: int  # in bytes
+
+
 @dataclasses.dataclass(frozen=True)
 class File:
   """The contents of a file.
@@ -54,12 +73,12 @@ class File:
   Attributes:
     path: The file.
     metadata: Numbers, booleans, texts and lists, by name.
-    tensors: The gguf package's records, by their names in the file.
+    tensors: The tensors, by their names in the file.
   """
 
   path: pathlib.Path
   metadata: Mapping[str, Any]
-  tensors: Mapping[str, Any]
+  tensors: Mapping[str, Tensor]
 
   def first(self, *names: str) -> Any:
     """Returns the first existing entry of its architecture, or None."""
@@ -72,88 +91,104 @@ class File:
     return UserError(f"{self.path}: {fault}")
 
 
+class _Bytes:
+  """A file's bytes, read in order."""
+
+  def __init__(self, path):
+    whole: Any = np.memmap(path, np.uint8, "r")
+    self.data, self.place = memoryview(whole), 0
+
+  def take(self, count: int) -> memoryview:
+    self.place += count
+    if self.place > len(self.data):
+      raise UserError(f"it ends after {len(self.data)} bytes")
+    return self.data[self.place - count : self.place]
+
+  def count(self, size: int = 8) -> int:
+    return int.from_bytes(self.take(size), "little")
+
+  def numbers(self, kind: str, count: int) -> list:
+    size = np.dtype(kind).itemsize
+    return np.frombuffer(self.take(count * size), f"<{kind}").tolist()
+
+  def text(self) -> str:
+    return str(self.take(self.count()), "utf-8")
+
+  def value(self, kind: int) -> Any:
+    if kind == _TEXT:
+      return self.text()
+    if kind in _NUMBERS:
+      return self.numbers(_NUMBERS[kind], 1)[0]
+    assert kind == _LIST, f"type {kind}"
+    kind, count = self.count(4), self.count()
+    if kind in _NUMBERS:
+      return self.numbers(_NUMBERS[kind], count)
+    return [self.value(kind) for _ in range(count)]
+
+
 def read(path: pathlib.Path) -> File:
   """Reads a file's metadata and the positions of its tensors.
+
+  The gguf package would take seconds for a vocabulary.
 
   Raises:
     ValueError: If the file is damaged or not GGUF.
   """
-  import gguf
-
-  class Reader(gguf.GGUFReader):
-    @property
-    def data(self):
-      return self._data
-
-    @data.setter
-    def data(self, value):
-      self._data = value.view(np.ndarray)  # faster to slice
-
-    def _get_field_parts(self, orig_offs, raw_type):
-      """Reads a list at once; item by item, a vocabulary takes seconds."""
-      kinds = gguf.GGUFValueType
-      if raw_type != kinds.ARRAY or self.byte_order != "I":
-        return super()._get_field_parts(orig_offs, raw_type)
-      kind = kinds(self._get(orig_offs, np.uint32)[0])
-      count = int(self._get(orig_offs + 4, np.uint64)[0])
-      offset = orig_offs + 12
-      if kind in self.gguf_scalar_to_np:
-        items = [self._get(offset, self.gguf_scalar_to_np[kind], count)]
-        offset += count * items[0].itemsize
-      elif kind == kinds.STRING:
-        items, whole = [], memoryview(self.data)
-        while len(items) < count and offset <= len(whole):
-          start = offset + 8
-          offset = start + int.from_bytes(whole[offset:start], "little")
-          items.append(whole[start:offset])
-      else:
-        return super()._get_field_parts(orig_offs, raw_type)
-      if offset > len(self.data):
-        raise UserError("a list ends behind the file")
-      types = [kinds.ARRAY, kind]
-      return offset - orig_offs, items, [*range(len(items))], types
-
   try:
-    whole = Reader(path)
-    if whole.byte_order != "I":
-      raise UserError("its numbers are big-endian")
-    metadata = {x: field.contents() for x, field in whole.fields.items()}
-    end = whole.data_offset
-    for tensor in whole.tensors:  # llama.cpp, too, wants them without gaps
-      if tensor.data_offset != end:
-        raise UserError(
-          f"{tensor.name} begins at {tensor.data_offset}, not at {end}, where"
-          " the tensor before it ends"
-        )
-      end += -(-tensor.n_bytes // whole.alignment) * whole.alignment
+    return File(path, *_read(_Bytes(path)))
   except Exception as error:  # a damaged file can raise any error
     reason = " ".join(str(error).split())
     raise UserError(
       f"{path} is truncated or is not GGUF ({reason}): get it again"
     ) from None
-  return File(path, metadata, {x.name: x for x in whole.tensors})
+
+
+def _read(file: _Bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
+  import gguf
+
+  if file.take(4) != b"GGUF":
+    raise UserError("GGUF magic invalid")
+  if (version := file.count(4)) not in (2, 3):
+    raise UserError(f"version {version} is not 2 or 3, little-endian")
+  count, entries = file.count(), file.count()
+  metadata = {file.text(): file.value(file.count(4)) for _ in range(entries)}
+  heads = []
+  for _ in range(count):
+    name, axes = file.text(), file.count(4)
+    shape = tuple(file.numbers("u8", axes))[::-1]
+    kind = gguf.GGMLQuantizationType(file.count(4))
+    heads.append((name, kind, shape, file.count()))
+  alignment = metadata.get("general.alignment", 32)
+  start = end = -(-file.place // alignment) * alignment
+  tensors = {}
+  for name, kind, shape, offset in heads:
+    if start + offset != end:  # llama.cpp, too, wants them without gaps
+      raise UserError(
+        f"{name} begins at {start + offset}, not at {end}, where the tensor"
+        " before it ends"
+      )
+    columns, size = gguf.GGML_QUANT_SIZES[kind]
+    size *= math.prod(shape) // columns
+    if end + size > len(file.data):
+      raise UserError(f"it ends in {name}")
+    tensors[name] = Tensor(name, kind, shape, end, size)
+    end += -(-size // alignment) * alignment
+  return metadata, tensors
 
 
 def contents(file: File) -> dict[str, StoredTensor]:
   """Returns a file's tensors by Hugging Face's names, without reading them."""
-  return {
-    _name(name): StoredTensor(
-      path=file.path,
-      shape=tuple(x.shape.tolist())[::-1],
-      dtype="F32",  # the package converts all types to this
-      rows=functools.partial(_rows, file, x),
-      form=FORMS.get(x.tensor_type.name),
-      words=functools.partial(_words, file, x),
-    )
-    for name, x in file.tensors.items()
-    if name != FACTORS
-  }
-
-
-def without_form(file: File) -> list[str]:
-  """Returns the names of a file's quantised types that are not in `FORMS`."""
-  kinds = {x.tensor_type.name for x in file.tensors.values()}
-  return sorted(kinds - FORMS.keys() - {"F64", "F32", "F16", "BF16"})
+  found = {}
+  for name, x in file.tensors.items():
+    if name != FACTORS:
+      words = functools.partial(_words, file, x)
+      found[_name(name)] = StoredTensor(
+        shape=x.shape,
+        dtype=x.kind.name,
+        rows=functools.partial(_rows, file, x),
+        words=words if x.kind.name in FORMS else None,
+      )
+  return found
 
 
 def _name(name: str) -> str:
@@ -165,19 +200,21 @@ def _name(name: str) -> str:
   return f"{layer}{_NAMES[parts[2]]}.{parts[3]}"
 
 
-def _read_rows(file: File, tensor, start: int, stop: int) -> np.ndarray:
+def _read_rows(file: File, tensor: Tensor, start: int, stop: int) -> np.ndarray:
   """Returns the bytes of rows of a tensor."""
-  size = int(tensor.n_bytes) // int(tensor.shape[-1])
+  size = tensor.size // tensor.shape[0]
   # Read, not mapped: mapped pages would count as this process's memory.
   return np.fromfile(
     file.path,
     np.uint8,
     (stop - start) * size,
-    offset=int(tensor.data_offset) + start * size,
+    offset=tensor.offset + start * size,
   )
 
 
-def dequantised(file: File, tensor, start: int, stop: int) -> np.ndarray:
+def dequantised(
+  file: File, tensor: Tensor, start: int, stop: int
+) -> np.ndarray:
   """Returns rows of a tensor in float32."""
   import gguf
 
@@ -185,34 +222,33 @@ def dequantised(file: File, tensor, start: int, stop: int) -> np.ndarray:
   with np.errstate(all="ignore"):  # weights may be infinite
     # As a single row: the package reads more rows slowly, sixteen at a time.
     try:
-      value = gguf.dequantize(data[None], tensor.tensor_type)
+      value = gguf.dequantize(data[None], tensor.kind)
     except NotImplementedError as error:
       raise UserError(f"{tensor.name}: {error}") from error
-  shape = tensor.shape.tolist()[-2::-1]
-  return np.asarray(value, np.float32).reshape(-1, *shape)
+  return np.asarray(value, np.float32).reshape(-1, *tensor.shape[1:])
 
 
-def _rows(file: File, tensor, start: int, stop: int) -> np.ndarray:
+def _rows(file: File, tensor: Tensor, start: int, stop: int) -> np.ndarray:
   """Returns rows in Hugging Face's order; in queries and keys, whole heads."""
   return _ordered(file, tensor, dequantised(file, tensor, start, stop))
 
 
-def _words(file: File, tensor, start: int, stop: int) -> np.ndarray:
+def _words(file: File, tensor: Tensor, start: int, stop: int) -> np.ndarray:
   """Returns the words [rows, W] of the same rows of a quantised tensor."""
-  kind = tensor.tensor_type.name
-  groups = int(tensor.shape[0]) // FORMS[kind].group
+  kind = tensor.kind.name
+  groups = tensor.shape[-1] // FORMS[kind].group
   data = _read_rows(file, tensor, start, stop)
   words = packing.pack(kind, data.reshape(stop - start, groups, -1))
   return _ordered(file, tensor, words.reshape(stop - start, -1))
 
 
-def _ordered(file: File, tensor, value: np.ndarray) -> np.ndarray:
+def _ordered(file: File, tensor: Tensor, value: np.ndarray) -> np.ndarray:
   """Puts rows of whole heads in Hugging Face's order."""
   part = tensor.name.split(".")[-2]
   is_llama = file.metadata.get("general.architecture") == "llama"
   if not is_llama or part not in _HEADS or value.ndim < 2:
     return value
   heads = file.first(*(f"attention.{name}" for name in _HEADS[part]))
-  channels = int(tensor.shape[-1]) // heads
+  channels = tensor.shape[0] // heads
   pairs = value.reshape(-1, channels // 2, 2, value.shape[1])
   return pairs.swapaxes(1, 2).reshape(value.shape)
