@@ -528,7 +528,10 @@ def test_a_cut_that_the_function_catches_is_a_cut():
     (lambda rng: rng.random() < np.float16(0.75), "one of float16, which ro"),
     (lambda rng: rng.normal(), r"uses normal\(\) of a generator"),
     (lambda: random.gauss(0, 1), r"uses gauss\(\) of a generator"),
-    (lambda: random.randint(0, 1), r"uses randint\(\) .* draw by random, .* integers"),
+    (
+      lambda: random.randint(0, 1),
+      r"uses randint\(\) .* draw by random, .* integers",
+    ),
     (lambda: np.random.randint(2), r"uses randint\(\) of a generator"),
     (lambda rng: rng.random(), "the function returns a uniform"),
     (lambda rng: 1 // 0, "the program fails: .*ZeroDivisionError"),
