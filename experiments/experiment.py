@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import ml_collections
 import pandas as pd
 
 from tv_jax import runs
@@ -21,7 +20,7 @@ from tv_jax.io import config_flag, names
 from tv_jax.io.errors import UserError
 from tv_jax.models import native
 from tv_jax.runs import store
-from tv_jax.runs.records import AXES, PLAIN
+from tv_jax.runs.records import AXES, PLAIN, key_of
 from tv_jax.runs.tables import Table
 
 # The parts of a config's grid: by the name of each one's folder, the fields to
@@ -108,13 +107,12 @@ class Group:
 def _unique(units: Sequence[store.StoredRun]) -> list[store.StoredRun]:
   """Leaves out answers that a larger run has as well."""
   by_size = sorted(units, key=lambda unit: len(unit.items))
-  owner = {item.key: unit.folder for unit in by_size for item in unit.items}
-  return [
-    dataclasses.replace(
-      unit, items=tuple(x for x in unit.items if owner[x.key] == unit.folder)
-    )
-    for unit in units
-  ]
+  owner = {key_of(line): unit.folder for unit in by_size for line in unit.items}
+  result = []
+  for unit in units:
+    own = (line for line in unit.items if owner[key_of(line)] == unit.folder)
+    result.append(dataclasses.replace(unit, items=tuple(own)))
+  return result
 
 
 @dataclasses.dataclass
@@ -143,7 +141,7 @@ class Experiment:
 
   name: str
   title: str
-  sweep: Callable[[ml_collections.ConfigDict, bool], Shards]
+  sweep: Callable[[Any, bool], Shards]
   render: Callable[[Sequence[Group]], Artefact]
   configs: tuple[str, ...] = ("quickstart",)
   base: dict = dataclasses.field(default_factory=dict)
@@ -218,7 +216,7 @@ def planned(
 def _check_fields(
   experiment: Experiment,
   source: str,
-  config: ml_collections.ConfigDict,
+  config: Any,
   swept: Collection[str],
   given: Collection[str],
 ) -> None:

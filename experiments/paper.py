@@ -9,7 +9,7 @@ single RTX A6000.
 
 import pathlib
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -80,5 +80,5 @@ def lengths(
 
 def printed(table: str, row: str, tree: str) -> pd.Series | None:
   """Returns a row of `TABLES`, or None."""
-  place = table, row, tree
+  place: Any = (table, row, tree)
   return TABLES.loc[place] if place in TABLES.index else None

@@ -241,7 +241,7 @@ def _speeds(
 
 def _said(gains: pd.DataFrame) -> str:
   """Says how large each gain is and how sure."""
-  numbers = texts(gains, "+.1f", " %")
+  numbers = texts(gains, "+.1f", " %").to_dict()
   return ", ".join(
     f"{numbers[name]} on {name} ({sigmas(gain)})"
     for name, gain in gains.iterrows()

@@ -84,9 +84,9 @@ def test_the_run_in_little(tmp_path, monkeypatch):
   report.write(tmp_path / "run")
   unit = store.read(tmp_path / "run")
   assert unit.done
-  assert {item.task for item in unit.items} == {"mt_bench", *OTHERS}
+  assert {item["task"] for item in unit.items} == {"mt_bench", *OTHERS}
   assert len(unit.items) == 7
-  assert not any(item.error or item.faults for item in unit.items)
+  assert not any("error" in item or item["faults"] for item in unit.items)
   # What is finished is read without it.
   monkeypatch.setattr(reading, "_installed", lambda name: None)
   assert runs.unchanged(tmp_path / "run")

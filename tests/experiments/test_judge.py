@@ -16,7 +16,7 @@ from tests.lib.stores import ENVIRONMENT, ROOT
 from tv_jax import runs
 from tv_jax.runs import sources, store
 from tv_jax.runs.questions import Question
-from tv_jax.runs.records import Answer
+from tv_jax.runs.records import KEY
 
 MODEL = "a-judge"
 ANSWERS = 3 * 4  # methods, and turns of two questions
@@ -56,16 +56,11 @@ def finished_run(folder, error=None):
       for question in questions:
         for turn in range(len(question.turns)):
           place = question.question_id, turn
-          results.append(
-            Answer(
-              task=question.task,
-              question=question.question_id,
-              turn=turn,
-              method=method,
-              text=f"answer of {method} to {place}",
-              error="too long" if (*place, method.verifier) == error else None,
-            )
-          )
+          key = question.task, *place, *vars(method).values()
+          line = dict(zip(KEY, key, strict=True))
+          failed = (*place, method.verifier) == error
+          text = {"text": f"answer of {method} to {place}"}
+          results.append(line | ({"error": "too long"} if failed else text))
     results.finish()
   return folder
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import textwrap
 
-from tv_jax.runs.records import Answer, Method
+from tv_jax.runs.records import KEY
 from tv_jax.runs.store import Store
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -33,24 +33,14 @@ from tv_jax.runs import store
 """
 
 
-METHOD = Method(
-  tree="eagle",
-  proposal="top_k",
-  verifier="traversal",
-  temperature=1.0,
-  seed=0,
-)
-
-
 def item(question, size=10, **fields):
-  """Returns an answer as it is read from a file: sequences are lists."""
+  """Returns a line as it is read from a file: sequences are lists."""
+  key = "qa", question, 0, "eagle", "top_k", "traversal", 1.0, 0
   own = {
     "text": f"{question}Ä" * size,
     **{name: [] for name in ("tokens", "accepted", "stops")},
   }
-  return Answer(
-    task="qa", question=question, turn=0, method=METHOD, **own | fields
-  )
+  return dict(zip(KEY, key, strict=True)) | own | fields
 
 
 def enter(folder, config=CONFIG, environment=ENVIRONMENT):

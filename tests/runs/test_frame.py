@@ -18,7 +18,7 @@ from tests.lib.commands import run as command
 from tests.lib.stores import ROOT
 from tv_jax import runs
 from tv_jax.runs import stats
-from tv_jax.runs.frame import KEY
+from tv_jax.runs.records import KEY
 
 SEEDS = (0, 1)
 
@@ -106,7 +106,7 @@ def test_a_row_is_a_cycle(cycles, lines):
   assert cycles.loc[cycles["fault"], "question"].nunique() == 1
   own = cycles[cycles["verifier"] == "traversal"]
   assert (own["expected"] == own["expected_traversal"]).all()
-  assert [*cycles.columns[: len(KEY)]] == [*KEY]
+  assert [*cycles.columns[: 1 + len(KEY)]] == ["run", *KEY]
 
 
 def test_means_are_those_of_the_lines(cycles, lines):

@@ -32,9 +32,7 @@ def finished(tmp_path_factory):
 
 
 def answer_of(unit, **names):
-  (found,) = [
-    item for item in unit.items if names.items() <= item.key.fields.items()
-  ]
+  (found,) = [item for item in unit.items if names.items() <= item.items()]
   return found
 
 
@@ -45,11 +43,11 @@ def test_every_turn_of_every_cell_is_answered(finished):
   assert unit.done
   assert len(unit.items) == 3 * 8
   rules = {"plain", "token_level", "traversal"}
-  assert {item.method.verifier for item in unit.items} == rules
+  assert {item["verifier"] for item in unit.items} == rules
   for item in unit.items:
-    if item.method.plain:  # a token a cycle
-      assert item.accepted == [1] * len(item.tokens)
-      assert item.expected == {}
+    if item["verifier"] == "plain":  # a token a cycle
+      assert item["accepted"] == [1] * len(item["tokens"])
+      assert item["expected"] == {}
 
 
 def test_a_torn_run_is_continued_to_the_same_bytes(finished, tmp_path):
@@ -93,7 +91,7 @@ def test_an_answer_is_what_generate_says(finished, bundled):
   first = answer_of(unit, question=1, turn=0, verifier="traversal")
   asked = [
     questions_lib.conversation(question, []),
-    questions_lib.conversation(question, [first.text]),
+    questions_lib.conversation(question, [first["text"]]),
   ]
   for turn, turns in enumerate(asked):
     ours = answer_of(unit, question=1, turn=turn, verifier="traversal")
@@ -105,20 +103,18 @@ def test_an_answer_is_what_generate_says(finished, bundled):
       panel=["token_level"],
       max_new_tokens=12,
     )
-    assert ours.tokens == theirs.tokens[0]
-    assert ours.text == theirs.text[0]
-    assert ours.accepted == theirs.gained[0].tolist()
-    assert ours.drafted == theirs.drafted[0].tolist()
-    assert ours.stops == theirs.stops.tolist()
+    assert ours["tokens"] == theirs.tokens[0]
+    assert ours["text"] == theirs.text[0]
+    assert ours["accepted"] == theirs.gained[0].tolist()
+    assert ours["drafted"] == theirs.drafted[0].tolist()
+    assert ours["stops"] == theirs.stops.tolist()
     for name, expected in theirs.expected.items():
-      np.testing.assert_allclose(ours.expected[name], expected[0], rtol=1e-4)
+      np.testing.assert_allclose(ours["expected"][name], expected[0], rtol=1e-4)
 
 
 def test_traces_are_of_the_first_question_of_each_task(finished):
-  traced = [
-    item for item in store.read(finished).items if item.trace is not None
-  ]
-  assert {(item.task, item.turn) for item in traced} == {
+  traced = [item for item in store.read(finished).items if "trace" in item]
+  assert {(item["task"], item["turn"]) for item in traced} == {
     ("mt_bench", 0),
     ("qa", 0),
     ("rag", 0),
@@ -126,12 +122,12 @@ def test_traces_are_of_the_first_question_of_each_task(finished):
   assert len(traced) == 6  # both rules
   tree = tv_jax.tree.parse("kary:2x2")
   for item in traced:
-    assert item.prompt
-    assert len(item.trace) == min(2, len(item.accepted))
+    assert item["prompt"]
+    assert len(item["trace"]) == min(2, len(item["accepted"]))
     text = ""
-    for i, cycle in enumerate(item.trace):
-      assert tree.depth[cycle["node"]] + 1 == item.accepted[i]
-      for rule, expected in item.expected.items():
+    for i, cycle in enumerate(item["trace"]):
+      assert tree.depth[cycle["node"]] + 1 == item["accepted"][i]
+      for rule, expected in item["expected"].items():
         length = expected_length(cycle, rule)
         assert length == pytest.approx(expected[i], rel=1e-4)
       # The coins decide, by the thresholds that were kept.
@@ -139,11 +135,11 @@ def test_traces_are_of_the_first_question_of_each_task(finished):
         taken = [v for v, chance in walk["steps"] if cycle["coins"][v] < chance]
         path = tree.paths[walk["node"]][1 : tree.depth[walk["node"]] + 1]
         assert taken == ([*path] if rule == "token_level" else [*path][-1:])
-      assert cycle["walks"][item.method.verifier]["node"] == cycle["node"]
+      assert cycle["walks"][item["verifier"]]["node"] == cycle["node"]
       path = tree.paths[cycle["node"]][1 : tree.depth[cycle["node"]] + 1]
       text += "".join(cycle["pieces"][node] for node in path)
       text += cycle["bonus"] or ""
-    assert item.text.lstrip().startswith(text.strip().split("<|")[0])
+    assert item["text"].lstrip().startswith(text.strip().split("<|")[0])
 
 
 def test_what_has_changed_since_is_refused(finished, tmp_path):
@@ -299,7 +295,7 @@ def test_a_run_without_a_draft_decodes_plainly(tmp_path):
   fields = {"tasks": "qa", "per_task": 1, "plain": False, "models__draft": ""}
   runs.run(config(**fields), tmp_path)
   unit = store.read(tmp_path)
-  assert [item.method.plain for item in unit.items] == [True]
+  assert [item["verifier"] == "plain" for item in unit.items] == [True]
   assert unit.done
   report.write(tmp_path)
 

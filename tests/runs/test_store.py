@@ -1,6 +1,5 @@
 """A run's folder: killed writers, torn lines, two writers, full disks."""
 
-import dataclasses
 import errno
 import itertools
 import json
@@ -25,7 +24,7 @@ from tests.lib.stores import (
 from tv_jax.io import disk
 from tv_jax.io.disk import StoreError
 from tv_jax.runs import store as store_lib
-from tv_jax.runs.records import Answer
+from tv_jax.runs.records import key_of
 
 BEGUN = {"questions": "1", "target/config.json": "2", "target/weights": "3"}
 
@@ -46,8 +45,8 @@ def test_a_run_is_written_and_read(folder):
     store.save_timing(timing)
     assert not store_lib.read(folder).done
     store.finish()
-    assert store.answers[item(1).key] == item(1)
-    assert item(3).key not in store.answers
+    assert store.answers[key_of(item(1))] == item(1)
+    assert key_of(item(3)) not in store.answers
   lines = (folder / "items.jsonl").read_bytes().split(b"\n")
   assert [json.loads(line)["question"] for line in lines[:-1]] == [2, 0, 1]
   assert lines[-1] == b""
@@ -57,15 +56,6 @@ def test_a_run_is_written_and_read(folder):
   assert {path.name for path in folder.iterdir()} == {
     *("config.json", "env.json", "items.jsonl", "timing.json", "DONE", "lock")
   }
-
-
-def test_a_line_is_an_answer():
-  answer = Answer.of(item(3).line)
-  assert answer == item(3)
-  # A failed answer has no numbers.
-  failed = dataclasses.replace(answer, error="no")
-  assert failed.line == answer.key.fields | {"error": "no"}
-  assert Answer.of(failed.line).error == "no"
 
 
 def test_all_runs_below_a_folder_are_read(tmp_path, filled):
@@ -95,9 +85,9 @@ def test_any_text_survives_and_tuples_are_lists(folder):
   with enter(folder) as store:
     for number, text in enumerate(texts):
       store.append(item(number, text=text, tokens=(1, 2)))
-    assert store.answers[item(0).key].tokens == [1, 2]
+    assert store.answers[key_of(item(0))]["tokens"] == [1, 2]
   assert (folder / "items.jsonl").read_bytes().count(b"\n") == len(texts)
-  assert [answer.text for answer in store_lib.read(folder).items] == texts
+  assert [answer["text"] for answer in store_lib.read(folder).items] == texts
 
 
 def test_what_is_no_item_is_refused(filled):
@@ -292,6 +282,7 @@ def test_what_is_written_is_on_the_disk(filled, monkeypatch):
 
 
 WRITER = """
+from tv_jax.runs.records import key_of
 with enter(sys.argv[1]) as unit:
   file = unit._file
   class Slow:  # a disk that takes its time: kills tear lines
@@ -304,7 +295,7 @@ with enter(sys.argv[1]) as unit:
     unit._file = Slow()
   for question in range(int(sys.argv[2])):
     answer = item(question, 1 + question * 7919 % 20_000)
-    if answer.key not in unit.answers:
+    if key_of(answer) not in unit.answers:
       unit.append(answer)
   unit.finish()
 """
@@ -323,7 +314,7 @@ def kill(process, path, size):
 def test_a_killed_writer_loses_nothing(folder):
   count, kills = 100, 0
   undisturbed = b"".join(
-    disk.to_bytes(item(question, 1 + question * 7919 % 20_000).line)
+    disk.to_bytes(item(question, 1 + question * 7919 % 20_000))
     for question in range(count)
   )
   path = folder / "items.jsonl"
@@ -398,7 +389,7 @@ def test_a_file_that_may_not_grow(filled):
   limit = (filled / "items.jsonl").stat().st_size + 100
   message = run(FULL, filled, limit)
   ends = itertools.accumulate(
-    len(disk.to_bytes(item(question).line)) for question in range(100)
+    len(disk.to_bytes(item(question))) for question in range(100)
   )
   count = sum(end <= limit for end in ends)
   assert f"the {count} items before it are safe" in message

@@ -4,10 +4,10 @@ import pathlib
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from absl import flags
 from ml_collections import config_flags
-from ml_collections.config_dict import ConfigDict
 
 from tv_jax.io.errors import UserError
 
@@ -53,7 +53,7 @@ def parse(argv: list[str], default: str | None = None) -> list[str]:
   return _parse(flags.FLAGS, _argv)
 
 
-def several(argv: list[str], default: Sequence[str]) -> dict[str, ConfigDict]:
+def several(argv: Sequence[str], default: Sequence[str]) -> dict[str, Any]:
   """Returns the configs of a command line, or else the default configs.
 
   Fields that the command line sets are set in each config.

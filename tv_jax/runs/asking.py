@@ -8,7 +8,7 @@ unfinished answer.
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from tv_jax.replay import Cycles, Recording
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs import store
 from tv_jax.runs.questions import Question, is_right
-from tv_jax.runs.records import Answer, Key, Method
+from tv_jax.runs.records import KEY, Method
 from tv_jax.runs.settings import Run, decoding
 from tv_jax.tree import Tree
 from tv_jax.verifiers import DOWN, NOT_OFFERED, Decision, Verifier
@@ -108,16 +108,17 @@ class Answerer:
 
   def __call__(self, method: Method, config: DecodeConfig) -> None:
     """Decodes the missing answers of a method, turn by turn."""
+    axes = vars(method).values()
     for turn in range(max(len(q.turns) for q in self.questions)):
       asked = {
-        Key(question.task, question.question_id, turn, method): question
+        (question.task, question.question_id, turn, *axes): question
         for question in self.questions
         if turn < len(question.turns)
       }
       if asked.keys() - self.results.answers.keys():
         self.answer(config, asked)
 
-  def answer(self, config: DecodeConfig, asked: dict[Key, Question]) -> None:
+  def answer(self, config: DecodeConfig, asked: dict[tuple, Question]) -> None:
     """Decodes the missing answers of one turn into the store."""
     prompts, errors = {}, {}
     # All prompts, answered or not, so that the compiled program is the same.
@@ -140,21 +141,22 @@ class Answerer:
         cycles = recording and recording.cycles({}, prompts[key].item)
         kept = self.record(config, key, asked[key], own, cycles)
       else:
-        kept = Answer(**vars(key), error=errors[key])
+        kept = dict(zip(KEY, key, strict=True)) | {"error": errors[key]}
       self.results.append(kept)
       self.advance()
 
-  def prompt(self, key: Key, question: Question) -> Prompt:
+  def prompt(self, key: tuple, question: Question) -> Prompt:
     """Returns a turn as a prompt; ValueError if it cannot be asked."""
     answers = self.results.answers
-    before = [answers[replace(key, turn=i)] for i in range(key.turn)]
-    if any(answer.error is not None for answer in before):
+    task, name, turn, *axes = key
+    before = [answers[task, name, i, *axes] for i in range(turn)]
+    if any("error" in answer for answer in before):
       raise UserError("an earlier turn failed")
-    texts = [answer.text for answer in before]
+    texts = [answer["text"] for answer in before]
     return next_prompt(self.pair, self.settings, question, texts)
 
   def recording(
-    self, config: DecodeConfig, prompts: dict[Key, Prompt]
+    self, config: DecodeConfig, prompts: dict[tuple, Prompt]
   ) -> Recording | None:
     """Returns a recording of the explorer's cycles; None if it shows none.
 
@@ -165,8 +167,8 @@ class Answerer:
       return None
     items = [
       prompt.item
-      for key, prompt in prompts.items()
-      if key.turn == 0 and key.question in self.traced_questions
+      for (_, question, turn, *_), prompt in prompts.items()
+      if turn == 0 and question in self.traced_questions
     ]
     most = self.settings.explorer.cycles
     return Recording(
@@ -176,35 +178,37 @@ class Answerer:
   def record(
     self,
     config: DecodeConfig,
-    key: Key,
+    key: tuple,
     question: Question,
     own: Continuation,
     cycles: Cycles | None,
-  ) -> Answer:
+  ) -> dict:
     """Returns a decoded answer as a line of items.jsonl."""
     text = self.text(own.tokens, skip_special_tokens=True)
-    right = prompt = trace = None
-    if self.settings.exact_match and key.turn < len(question.references):
-      references = question.references[key.turn]
+    line = dict(zip(KEY, key, strict=True))
+    right = None
+    if self.settings.exact_match and line["turn"] < len(question.references):
+      references = question.references[line["turn"]]
       right = any(is_right(text, reference) for reference in references)
-    if cycles:
-      prompt = question.turns[0]
-      trace = explorer_trees(cycles, config, own, self.piece)
-    return Answer(
-      **vars(key),
-      tokens=own.tokens,
-      text=text,
-      accepted=own.gained.tolist(),
-      drafted=own.drafted.tolist() if config.static.drafter else None,
-      expected={
+    line |= {
+      "tokens": own.tokens,
+      "text": text,
+      "accepted": own.gained.tolist(),
+    }
+    if config.static.drafter:
+      line["drafted"] = own.drafted.tolist()
+    line |= {
+      "expected": {
         name: _numbers(lengths) for name, lengths in own.expected.items()
       },
-      stops=own.stops.tolist(),
-      faults=own.faults,
-      right=right,
-      prompt=prompt,
-      trace=trace,
-    )
+      "stops": own.stops.tolist(),
+      "faults": own.faults,
+      "right": right,
+    }
+    if cycles:
+      line["prompt"] = question.turns[0]
+      line["trace"] = explorer_trees(cycles, config, own, self.piece)
+    return line
 
 
 def explorer_trees(

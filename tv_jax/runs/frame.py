@@ -17,16 +17,13 @@ from tv_jax.io.errors import UserError
 from tv_jax.runs import store
 from tv_jax.runs.records import (
   ALL,
-  AXES,
   DRAFTED_AXES,
+  KEY,
   NONE,
   PLAIN,
   TASKS,
 )
 from tv_jax.runs.store import StoredRun
-
-# The columns that tell answers apart.
-KEY = ("run", "task", "question", "turn", *AXES)
 
 Run = str | os.PathLike | StoredRun
 Runs = Run | Iterable[Run]
@@ -59,28 +56,30 @@ def frame(folders: Runs) -> pd.DataFrame:
   """
   units = _runs(folders)
   made = _flat(unit.items for unit in units)
-  counts = [len(answer.accepted) for answer in made]
+  lengths = [line.get("accepted", ()) for line in made]
+  counts = [*map(len, lengths)]
   whole = _keys(units).loc[np.arange(len(made)).repeat(counts)]
   whole = whole.reset_index(drop=True)
   starts = np.cumsum([0, *counts])[:-1]
   whole["cycle"] = np.arange(len(whole)) - np.repeat(starts, counts)
-  whole["gained"] = np.array(_flat(x.accepted for x in made), int)
+  whole["gained"] = np.array(_flat(lengths), int)
 
   def numbers(values) -> np.ndarray:
     """Returns numbers by cycle; None, for an answer or a cycle, is NaN."""
     pairs = zip(values, counts, strict=True)
     return np.array(_flat(x or [None] * n for x, n in pairs), float)
 
-  whole["drafted"] = numbers(answer.drafted for answer in made)
+  whole["drafted"] = numbers(line.get("drafted") for line in made)
   whole["expected"] = np.nan
-  panel = _flat(answer.expected for answer in made)
-  panel += [unit.config["baseline"] for unit in units]
-  for rule in dict.fromkeys(panel):
-    expected = numbers(answer.expected.get(rule) for answer in made)
+  panels = [line.get("expected", {}) for line in made]
+  rules = [*_flat(panels), *(unit.config["baseline"] for unit in units)]
+  for rule in dict.fromkeys(rules):
+    expected = numbers(panel.get(rule) for panel in panels)
     whole[f"expected_{rule}"] = expected
     own = (whole["verifier"] == rule).to_numpy()
     whole.loc[own, "expected"] = expected[own]
-  whole["fault"] = np.repeat([answer.faults > 0 for answer in made], counts)
+  faults = [line.get("faults", 0) > 0 for line in made]
+  whole["fault"] = np.repeat(faults, counts)
   return whole.astype({"fault": bool})
 
 
@@ -102,13 +101,14 @@ def answers(folders: Runs) -> pd.DataFrame:
   units = _runs(folders)
   made = _flat(unit.items for unit in units)
   result = _keys(units)
-  for name in ("text", "tokens", "error"):
-    values = [getattr(answer, name) for answer in made]
+  # What an answer that failed has; its other fields are missing.
+  failed = {"text": "", "tokens": (), "error": None, "right": None}
+  for name, default in failed.items():
+    values = [line.get(name, default) for line in made]
     result[name] = pd.Series(values, dtype=object)
-  result["faults"] = [answer.faults for answer in made]
-  result["cycles"] = [len(answer.accepted) for answer in made]
-  result["right"] = pd.array([x.right for x in made], dtype="boolean")
-  return result
+  result["faults"] = [line.get("faults", 0) for line in made]
+  result["cycles"] = [len(line.get("accepted", ())) for line in made]
+  return result.astype({"right": "boolean"})
 
 
 def timings(folders: Runs) -> pd.DataFrame:
@@ -124,7 +124,7 @@ def timings(folders: Runs) -> pd.DataFrame:
     `compile_seconds` of its method.
   """
   units = _runs(folders)
-  columns = [name for name in KEY if name not in ("turn", "seed")]
+  columns = ["run", *(x for x in KEY if x not in ("turn", "seed"))]
   columns += ["asked", "tokens", "seconds", "cycles", "compile_seconds"]
   found = [
     pd.DataFrame({"run": str(unit.folder)} | timed).assign(
@@ -159,13 +159,10 @@ def _runs(folders: Runs) -> list[StoredRun]:
 
 
 def _keys(units: Sequence[StoredRun]) -> pd.DataFrame:
-  """Returns the columns of `KEY`, with a row for each answer."""
-  columns = {"run": [str(unit.folder) for unit in units for _ in unit.items]}
+  """Returns the columns that tell answers apart, with a row for each."""
   made = _flat(unit.items for unit in units)
-  for name in ("task", "question", "turn"):
-    columns[name] = [getattr(answer, name) for answer in made]
-  for name in AXES:
-    columns[name] = [getattr(answer.method, name) for answer in made]
+  columns = {"run": [str(unit.folder) for unit in units for _ in unit.items]}
+  columns |= {name: [line[name] for line in made] for name in KEY}
   return _ordered(pd.DataFrame(columns), units)
 
 

@@ -1,14 +1,28 @@
-"""The records of a run: methods of decoding, and their answers.
+"""The records of a run: methods of decoding, and the lines of their answers.
 
-`answers` makes the records, the store keeps them, and metrics, tables and
-experiments read them. A new axis of the grid is a field of `Method`, as
-described in docs/runs.md.
+A line of items.jsonl is a dict. Its first fields are `KEY`, which tell answers
+apart. An answer that is missing has only `error`, the reason, after them;
+others have:
+
+    tokens    the generated token ids, up to an end token or the limit
+    text      the same tokens as text, without special tokens
+    accepted  tokens gained, by cycle
+    drafted   nodes drafted, by cycle, without the root; none without a draft
+    expected  expected tokens of each rule of the panel, by cycle; null where a
+              NaN occurred
+    stops     how often each node was the accepted node
+    faults    cycles with a NaN, an invalid decision or an invalid draft
+    right     whether the last line equals a reference; null without one
+    prompt    the user's message, if trees were kept
+    trace     the first cycles' trees, for the report's explorer
+
+A new axis of the grid is a field of `Method`, as described in docs/runs.md.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 PLAIN = "plain"  # the verifier of decoding without a draft
 NONE = "none"  # the tree and the proposal of PLAIN
@@ -84,95 +98,15 @@ CONDITION = [x for x in AXES if x not in ("tree", "verifier", "seed")]
 METHOD = [*CONDITION, "tree", "verifier"]  # in the order of tables
 
 
-@dataclasses.dataclass(frozen=True)
-class Key:
-  """The identity of an answer.
-
-  Attributes:
-    task: The question's task.
-    question: The question's number or name.
-    turn: The question's turn, from 0.
-    method: The method that decoded it.
-  """
-
-  task: str
-  question: int | str
-  turn: int
-  method: Method
-
-  @classmethod
-  def of(cls, line: Mapping) -> Key:
-    """Returns the key of a line."""
-    asked = line["task"], line["question"], line["turn"]
-    return Key(*asked, Method.of(line))
-
-  @property
-  def fields(self) -> dict:
-    """The fields that begin a line of items.jsonl."""
-    asked = {"task": self.task, "question": self.question, "turn": self.turn}
-    return asked | vars(self.method)
-
-  def __str__(self) -> str:
-    """For messages."""
-    return "item " + ", ".join(f"{k} {v}" for k, v in self.fields.items())
+KEY = ("task", "question", "turn", *AXES)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Answer(Key):
-  """An answer, or an error in its place: a line of items.jsonl.
-
-  Attributes:
-    tokens: The generated token ids, up to an end token or the limit.
-    text: The same tokens as text, without special tokens.
-    accepted: Tokens gained, by cycle.
-    drafted: Nodes drafted, by cycle, without the root; None without a draft.
-    expected: Expected tokens of each rule of the panel, by cycle; None where a
-      NaN occurred.
-    stops: How often each node was the accepted node.
-    faults: Cycles with a NaN, an invalid decision or an invalid draft.
-    right: Whether the last line equals a reference; None without a reference.
-    prompt: The user's message, if trees were kept.
-    trace: The first cycles' trees, for the report's explorer.
-    error: The reason why the answer is missing, or None.
-  """
-
-  tokens: Sequence[int] = ()
-  text: str = ""
-  accepted: Sequence[int] = ()
-  drafted: Sequence[int] | None = None
-  expected: Mapping[str, Sequence[float | None]] = dataclasses.field(
-    default_factory=dict
-  )
-  stops: Sequence[int] = ()
-  faults: int = 0
-  right: bool | None = None
-  prompt: str | None = None
-  trace: Sequence[Mapping] | None = None
-  error: str | None = None
-
-  @classmethod
-  def of(cls, line: Mapping) -> Answer:
-    """Reads a line."""
-    kept = {name: line[name] for name in _FIELDS & line.keys()}
-    return cls(**kept | vars(Key.of(line)))
-
-  @property
-  def key(self) -> Key:
-    """The key, which is unique in a run."""
-    return Key(self.task, self.question, self.turn, self.method)
-
-  @property
-  def line(self) -> dict:
-    """The fields of the answer's line in items.jsonl."""
-    if self.error is not None:
-      return self.fields | {"error": self.error}
-    kept = {
-      name: value
-      for name, value in vars(self).items()
-      if value is not None or name == "right"
-    }
-    del kept["method"]
-    return self.fields | kept
+def key_of(line: Mapping) -> tuple:
+  """Returns what tells an answer from all others of a run."""
+  return tuple(line[name] for name in KEY)
 
 
-_FIELDS = {field.name for field in dataclasses.fields(Answer)}
+def key_in_words(key: tuple) -> str:
+  """Returns a key for messages."""
+  pairs = zip(KEY, key, strict=True)
+  return "item " + ", ".join(f"{name} {value}" for name, value in pairs)

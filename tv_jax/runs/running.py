@@ -146,7 +146,7 @@ def unchanged(folder: pathlib.Path) -> bool:
 
 def _summary(unit: store.StoredRun, method: Method) -> str:
   """Returns a line about a method's answers."""
-  of_method = (answer for answer in unit.items if answer.method == method)
+  of_method = (line for line in unit.items if Method.of(line) == method)
   unit = dataclasses.replace(unit, items=tuple(of_method))
   made = answers(unit)
   (length,) = texts(stats.by_question(frame(unit)))

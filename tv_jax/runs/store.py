@@ -27,7 +27,7 @@ from typing import Any
 from tv_jax.io import disk
 from tv_jax.io.disk import StoreError
 from tv_jax.io.errors import UserError
-from tv_jax.runs.records import AXES, Answer, Key
+from tv_jax.runs.records import AXES, key_in_words, key_of
 
 CONFIG = "config.json"
 ENVIRONMENTS = "env.json"
@@ -47,7 +47,7 @@ class StoredRun:
     config: The run's config.
     environments: All environments that wrote here.
     sources: Hashes of all inputs.
-    items: The answers, sorted by key.
+    items: The answers' lines, sorted by key.
     timing: None until speed is measured.
     done: Whether the run is finished.
   """
@@ -56,7 +56,7 @@ class StoredRun:
   config: dict
   environments: list[dict] = dataclasses.field(default_factory=list)
   sources: dict[str, str] = dataclasses.field(default_factory=dict)
-  items: tuple[Answer, ...] = ()
+  items: tuple[dict, ...] = ()
   timing: dict | None = None
   done: bool = False
 
@@ -79,7 +79,7 @@ def read(folder: str | os.PathLike) -> StoredRun:
     config=config,
     environments=load(folder / ENVIRONMENTS) or [],
     sources=load(folder / SOURCES) or {},
-    items=tuple(sorted(answers.values(), key=lambda x: [*x.fields.values()])),
+    items=tuple(answers[key] for key in sorted(answers)),
     timing=load(folder / TIMING),
     done=done,
   )
@@ -97,7 +97,7 @@ class Store:
 
   Attributes:
     folder: The folder.
-    answers: All answers in the order of their lines.
+    answers: The answers' lines by key, in their order.
     done: Whether the folder is marked as done.
     timing: The content of timing.json; None until speed is measured.
     sources: The content of sources.json; empty before the first start.
@@ -156,19 +156,20 @@ class Store:
 
   close = __exit__
 
-  def append(self, answer: Answer) -> None:
-    """Writes an answer; on return it is on the disk.
+  def append(self, answer: dict) -> None:
+    """Writes an answer's line; on return it is on the disk.
 
     Raises:
       ValueError: The answer exists already, or is not valid JSON.
       StoreError: The answer could not be written. All earlier answers are safe,
         and the store is closed; the next store removes a torn line.
     """
-    key = answer.key
+    key = key_of(answer)
+    words = key_in_words(key)
     if key in self.answers:
-      raise UserError(f"{self.folder}: {key} is there already")
+      raise UserError(f"{self.folder}: {words} is there already")
     self._grow()
-    line = disk.to_bytes(answer.line)
+    line = disk.to_bytes(answer)
     try:
       if self.done:
         (self.folder / DONE).unlink()
@@ -182,11 +183,11 @@ class Store:
     except OSError as error:
       self.close()
       raise StoreError(
-        f"{self.folder / ITEMS}: cannot write {key}: {error.strerror}; the"
+        f"{self.folder / ITEMS}: cannot write {words}: {error.strerror}; the"
         f" {len(self.answers)} items before it are safe, and the same command"
         " continues after them"
       ) from error
-    self.answers[key] = Answer.of(json.loads(line))
+    self.answers[key] = json.loads(line)
 
   def keep_sources(self, sources: dict[str, str]) -> None:
     """Keeps the hashes of a run's inputs, by "group/name" or "group".
@@ -351,7 +352,7 @@ def _shown(mapping, field) -> str:
   return json.dumps(mapping[field], ensure_ascii=False, sort_keys=True)
 
 
-def _parse(path: pathlib.Path) -> tuple[dict[Key, Answer], int]:
+def _parse(path: pathlib.Path) -> tuple[dict[tuple, dict], int]:
   """Returns a file's items without a torn last line, and their size in bytes.
 
   A crash tears the last line only. The line then lacks its newline, or holds
@@ -363,14 +364,14 @@ def _parse(path: pathlib.Path) -> tuple[dict[Key, Answer], int]:
   for number, line in enumerate(lines, 1):
     where = f"{path}, line {number}"
     try:
-      value = json.loads(line.decode())
+      answer = json.loads(line.decode())
     except ValueError as error:
       if number == len(lines) and not rest:
         break
       raise UserError(f"{where}: not JSON: {error}") from error
-    answer = Answer.of(value)
-    if answer.key in items:
-      raise UserError(f"{where}: {answer.key} is there twice")
-    items[answer.key] = answer
+    key = key_of(answer)
+    if key in items:
+      raise UserError(f"{where}: {key_in_words(key)} is there twice")
+    items[key] = answer
     size += len(line) + 1
   return items, size

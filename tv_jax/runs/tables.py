@@ -47,7 +47,11 @@ def texts(
   estimates: pd.DataFrame, spec: str = ".2f", unit: str = ""
 ) -> pd.Series:
   """Returns means with their errors, as "3.21 ± 0.02", or a dash."""
-  values = [Estimate(**row) for row in estimates.to_dict("records")]
+  columns = (estimates[name] for name in ("mean", "error", "n"))
+  values = [
+    Estimate(mean=mean, error=error, n=n)
+    for mean, error, n in zip(*columns, strict=True)
+  ]
   return pd.Series(
     [
       NOTHING if pd.isna(value.mean) else f"{value:{spec}}{unit}"

@@ -8,6 +8,7 @@ the same bytes.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 import pandas as pd
 
@@ -126,7 +127,7 @@ def title(values: tuple) -> str:
   return in_words(dict(zip(CONDITION, values, strict=True)))
 
 
-def method(values: tuple) -> str:
+def method(values: Any) -> str:
   """Returns a method in words, as "traversal on eagle, top_k, T = 1"."""
   return in_words(dict(zip(METHOD, values, strict=True)))
 

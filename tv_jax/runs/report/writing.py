@@ -15,7 +15,7 @@ from tv_jax.io.errors import UserError
 from tv_jax.runs import store
 from tv_jax.runs import tables as formats
 from tv_jax.runs.frame import answers, frame, timings
-from tv_jax.runs.records import ALL, CONDITION
+from tv_jax.runs.records import ALL, CONDITION, KEY
 from tv_jax.runs.report import figures, page, tables
 from tv_jax.runs.tables import Table
 
@@ -98,7 +98,7 @@ def write(folder: str | os.PathLike) -> Report:
     tables=shown,
     definitions=definitions,
     warnings=warnings,
-    all_failed=all(item.error is not None for item in unit.items),
+    all_failed=all("error" in line for line in unit.items),
   )
 
 
@@ -142,7 +142,7 @@ def _warnings(unit: store.StoredRun, measured: pd.DataFrame) -> list[str]:
     )
   whole = measured.loc[ALL]
   if failed := whole["failed"].sum():
-    why = next(item.error for item in unit.items if item.error is not None)
+    why = next(line["error"] for line in unit.items if "error" in line)
     lines.append(f"{failed} ANSWERS FAILED, the first one because: {why}")
   if faults := whole["faults"].sum():
     lines.append(f"FAULTS IN {faults} CYCLES: {FAULT}.")
@@ -177,25 +177,25 @@ def _traces(unit: store.StoredRun) -> list[dict]:
   The explorer begins with the first: an answer on the last tree, by a rule
   other than the baseline.
   """
-  traced = [item for item in unit.items if item.trace is not None]
+  traced = [line for line in unit.items if "trace" in line]
   traced.sort(
-    key=lambda item: (
-      -unit.config["trees"].index(item.method.tree),
-      item.method.verifier == unit.config["baseline"],
+    key=lambda line: (
+      -unit.config["trees"].index(line["tree"]),
+      line["verifier"] == unit.config["baseline"],
     )
   )
   return [
-    item.fields
+    {name: line[name] for name in KEY}
     # As text: a browser would round large numbers.
-    | {"question": str(item.question)}
-    | {"prompt": item.prompt, "cycles": item.trace}
-    for item in traced
+    | {"question": str(line["question"])}
+    | {"prompt": line["prompt"], "cycles": line["trace"]}
+    for line in traced
   ]
 
 
 def _lead(unit: store.StoredRun) -> str:
   models = unit.config["models"]
-  questions = {item.question for item in unit.items}
+  questions = {line["question"] for line in unit.items}
   return (
     f"{models['target']} with {models['draft'] or 'no draft'}, on"
     f" {len(questions)} questions of {unit.config['questions']}. All numbers"
