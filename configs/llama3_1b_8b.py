@@ -28,7 +28,7 @@ give local directories:
   --config.models.target=/path/8B --config.models.draft=/path/1B
 
 With little memory: --config.batch_size=4. The paper's other tables and its
-figure are experiments of this config: docs/experiments.md.
+figure are experiments of this config: docs/reproduce.md.
 """
 
 import ml_collections

@@ -13,7 +13,7 @@ needs the parity extra.
 
 The head knows 32,000 of the 128,256 tokens and never drafts the others; the
 target's distribution is preserved nevertheless. The head has one layer, and
-reads the outputs of three of the target's layers (docs/models.md).
+reads the outputs of three of the target's layers (docs/decode.md).
 
 The questions are Spec-Bench's; configs/llama3_1b_8b.py says where to get them.
 With little memory: --config.batch_size=4.

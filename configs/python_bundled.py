@@ -6,7 +6,7 @@ The prompts are the beginnings of 24 functions of this repository, on which no
 model was trained, without a chat template or reference answers. Expected:
 tokens gained per cycle in each rule's run, and the traversal's gain on the same
 drafts, ± standard errors over 24 questions, measured on 2026-11-27
-(docs/measured.md):
+(docs/measurements/2026-11-27-python.md):
 
   tree      token_level  traversal    same drafts
   chain:5   1.85 ± 0.04  2.00 ± 0.04  +0.170 ± 0.014  +9.31 ± 0.74 %

@@ -12,7 +12,7 @@ the caches need more.
 
 DSpark and DFlash draft a whole tree of at most seven levels in a single pass.
 With --config.draft_stop=0.4 a DSpark draft expands only nodes of at least this
-confidence (docs/models.md). As in its authors' evaluation, Qwen3's template
+confidence (docs/decode.md). As in its authors' evaluation, Qwen3's template
 turns thinking off; --config.models.template=chat turns it on.
 
 The questions are Spec-Bench's; configs/llama3_1b_8b.py says where to get them.

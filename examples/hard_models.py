@@ -2,7 +2,7 @@
 
     python -m examples.hard_models hard
 
-docs/audit.md describes how to use the folder. The models are hard to sample
+docs/samplers.md describes how to use the folder. The models are hard to sample
 from: two tokens always have the same probability, and after the three prompts
 the target is nearly certain, nearly uniform, and most unlike the draft. All
 weights are bfloat16 numbers, so that an engine that computes in bfloat16 loads

@@ -41,14 +41,13 @@ def pytest_addoption(parser):
 # The slowest test files, slowest first; tests/test_layers.py: all are there.
 LONGEST = (
   "launch/test_engines",
-  "test_docs_commands",
+  "test_pages",
   "certify/engine/test_audit",
   "engine/test_gpu_program",
   "engine/test_generate",
   "distill/test_distill",
   "certify/test_certificate",
   "verifiers/test_verifiers",
-  "test_docs",
   "engine/test_sharding",
   "drafting/test_in_one_pass",
   "engine/test_stops",

@@ -25,7 +25,7 @@ def answer(*turns, item=0, **changes):
 
 
 def test_a_line_is_a_question_or_begins_with_a_slash(capsys):
-  """tests/test_docs_commands.py has the command."""
+  """tests/test_pages.py has the command."""
   conversation = chat.Chat(bundled(), **OPTIONS)
   conversation.read("")
   conversation.read(FOX)

@@ -6,7 +6,7 @@ rule and proposal, with quantised weights, and in slots that are refilled. A
 certificate (`tv_jax.certify`) covers a rule alone. This test covers the engine
 as well: prompts, caches, commits, random keys and the bonus token.
 
-With --samples it tests the samples of any other engine (docs/audit.md).
+With --samples it tests the samples of any other engine (docs/samplers.md).
 """
 
 import itertools

@@ -1,7 +1,7 @@
 """Print the gallery's table: each fault, and that the fixed program is exact.
 
     python -m examples.faults
-    python -m examples.faults --write=docs/lossless.md
+    python -m examples.faults --write=docs/faults.md
 
 The second puts the table into the document, between its two marks.
 """

@@ -2,17 +2,15 @@
 
 import itertools
 import json
-import re
 
 import numpy as np
 import pytest
 
 from configs import llama3_1b_8b
 from experiments import experiment, names, paper, running, sweeps
-from tests.lib import grids
+from tests.lib import documents, grids
 from tests.lib.commands import run
 from tests.lib.grids import render, unit
-from tests.lib.stores import ROOT
 from tv_jax.runs.records import TASKS
 from tv_jax.runs.tables import NOTHING, joined
 
@@ -250,8 +248,8 @@ def test_the_sweeps_are_the_papers():
 
 
 def test_the_documents_experiment_is_one(tmp_path, monkeypatch):
-  text = (ROOT / "docs" / "experiments.md").read_text()
-  (program,) = re.findall(r"```python\n(.*?)```", text, re.S)
+  text = (documents.DOCS / "reproduce.md").read_text()
+  program = documents.files_of(text)["widths"]
   (tmp_path / "widths_of_the_document.py").write_text(program)
   monkeypatch.syspath_prepend(tmp_path)
   width = names.find("widths_of_the_document:WIDTH")

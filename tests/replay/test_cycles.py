@@ -1,7 +1,6 @@
 """Files of cycles, read or refused, and the evaluation of rules on them."""
 
 import dataclasses
-import pathlib
 import re
 
 import jax
@@ -109,7 +108,6 @@ def test_a_file_that_is_cut_short_is_refused(tmp_path):
 
 # Any rule on them, and the command.
 
-DOCS = pathlib.Path(__file__).parents[2] / "docs" / "replay.md"
 BARE = VERIFIERS["token_level_reference"]
 
 
@@ -191,22 +189,6 @@ def test_the_command_prints_a_table(tmp_path):
   assert "a.npz: 3 cycles of 3 items, without_replacement" in done.stdout
   assert re.search(r"mine:decide .* 9 runs", done.stdout)
   assert re.search(r"token_level .* stopping", done.stdout)
-
-
-@pytest.mark.parity
-def test_the_documented_pytorch_program_is_read(tmp_path, monkeypatch):
-  import torch
-
-  (block,) = re.findall(
-    r"^```python\n(.*?)^```$", DOCS.read_text(), re.M | re.S
-  )
-  monkeypatch.chdir(tmp_path)
-  tree = tree_lib.chain(2)
-  laws = torch.full((2, 3, 8), 1 / 8, dtype=torch.bfloat16)
-  seen = [(torch.tensor([0, 3, 5]), *laws)] * 2
-  exec(block, {"parents": list(tree.parents), "seen": seen})
-  cycles = replay.load(tmp_path / "cycles.npz")
-  assert (cycles.tree, len(cycles)) == (tree, 2)
 
 
 def test_the_command_says_in_a_line_what_is_wrong(tmp_path):

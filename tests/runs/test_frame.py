@@ -2,11 +2,8 @@
 
 import json
 import math
-import re
 import shutil
 import statistics
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -15,7 +12,6 @@ import pytest
 import tv_jax
 from tests.lib import grids
 from tests.lib.commands import run as command
-from tests.lib.stores import ROOT
 from tv_jax import runs
 from tv_jax.runs import stats
 from tv_jax.runs.records import KEY
@@ -231,23 +227,6 @@ def test_runs_are_read_together(folder, tmp_path):
   shutil.rmtree(other)
   with pytest.raises(ValueError, match="there is no run in it"):
     tv_jax.frame(tmp_path)
-
-
-def test_the_documents_examples_run(folder):
-  text = (ROOT / "docs" / "runs.md").read_text()
-  examples = re.findall(r"```python\n(.*?)```", text, re.S)
-  assert len(examples) == 3
-  for example in examples:
-    assert example.count("\n") < 10
-  # In one process: imports take long.
-  done = subprocess.run(
-    [sys.executable, "-W", "error", "-c", "\n".join(examples)],
-    cwd=folder.parents[1],
-    capture_output=True,
-    text=True,
-    env={"PYTHONPATH": str(ROOT), "MPLBACKEND": "svg", "HOME": str(folder)},
-  )
-  assert done.returncode == 0, done.stderr
 
 
 def test_the_cycles_are_written_as_csv(folder, cycles):

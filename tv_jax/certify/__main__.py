@@ -63,7 +63,7 @@ _PROGRAM = flags.DEFINE_string(
   "program",
   None,
   "A Python function to certify instead, as package.module:name;"
-  " docs/lossless.md has its contracts. --trees and --proposals (one each),"
+  " docs/samplers.md has its contracts. --trees and --proposals (one each),"
   " --vocab, --cases and --seed are of it as well.",
 )
 _ARRAYS = flags.DEFINE_enum(
@@ -101,7 +101,7 @@ _COLUMNS = {
 _LEGEND = """\
 exact: all drafts, or on a large tree all drafts of a q with few tokens.
 largest error: total variation of the output's first depth + 1 tokens; length:
-  expected tokens of a cycle. docs/new-verifier.md explains the verdicts."""
+  expected tokens of a cycle. docs/rules.md explains the verdicts."""
 
 
 class Entry(NamedTuple):

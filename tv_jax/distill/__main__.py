@@ -34,7 +34,7 @@ _DATA = flags.DEFINE_string(
 _PROMPTS = flags.DEFINE_string(
   "prompts",
   None,
-  "A questions file (docs/runs.md), whose first turns the target answers."
+  "A questions file (docs/reproduce.md), whose first turns the target answers."
   " Default: the target also writes the questions.",
 )
 _TEXT = flags.DEFINE_string(

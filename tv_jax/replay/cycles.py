@@ -71,7 +71,7 @@ class Cycles:
 
 
 def save(path, cycles: Cycles) -> None:
-  """Writes a file atomically; docs/replay.md describes the format."""
+  """Writes a file atomically; docs/rules.md describes the format."""
   arrays = {
     "parents": np.array(cycles.tree.parents, np.int32),
     "proposal": cycles.proposal.name,

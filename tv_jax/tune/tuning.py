@@ -122,8 +122,9 @@ class Tuned:
 
 
 def _estimates(table: pd.DataFrame, name: str) -> pd.DataFrame:
-  """Returns the columns with the mean, the error and the count of a name."""
-  return table[[name, f"{name}_error", f"{name}_n"]]
+  """Returns the mean, the error and the count of a name."""
+  found = table[[name, f"{name}_error", f"{name}_n"]]
+  return found.set_axis(["mean", "error", "n"], axis=1)
 
 
 def tune(
@@ -241,7 +242,7 @@ def tune(
 
 def _means(cycles: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
   """Returns means by tree, with errors that are clustered by prompt."""
-  table = pd.concat(cycles, names=["tree"])
+  table = pd.concat(cycles, names=["tree"]).reset_index("tree")
   means = stats.by_token(table, ["tree"], name)
   return means.set_axis([name, f"{name}_error", f"{name}_n"], axis=1)
 

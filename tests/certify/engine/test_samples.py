@@ -15,7 +15,7 @@ from tv_jax import models
 from tv_jax.certify.engine import samples
 from tv_jax.io import reading
 
-DOCUMENT = documents.DOCS / "audit.md"
+DOCUMENT = documents.DOCS / "samplers.md"
 
 
 @pytest.fixture(scope="module")
@@ -238,20 +238,37 @@ def test_the_verdict(folder, prompts, tmp_path, engine, flags, status, verdict):
   assert "900: 2 tokens after 3 prompts, 48 sequences" in done.stdout
 
 
+# What the page's program for transformers does, for our engine.
+OURS = """
+import json
+import sys
+import tv_jax
+
+folder, rounds = sys.argv[1], int(sys.argv[2])
+with open(f"{folder}/prompts.jsonl") as file:
+  prompts = [json.loads(line)["prompt"] for line in file]
+pair = tv_jax.load(f"{folder}/target", f"{folder}/draft")
+options = {"tree": "kary:2x2", "max_new_tokens": 6, "batch_size": 3000}
+found = tv_jax.generate(pair, prompts * rounds, progress=False, **options)
+for i, tokens in enumerate(found.tokens):
+  row = {"prompt": i % len(prompts), "tokens": [*map(int, tokens)]}
+  print(json.dumps(row))
+"""
+
+
 @pytest.mark.long
 def test_our_engine_and_the_commands_of_the_document(tmp_path):
-  """What they write is what our own engine, too, is tried with."""
   text = DOCUMENT.read_text()
-  begin = r"(?=python -m .*hard)"
-  writes, looks, _ = documents.commands_of(text, begin)
+  writes, looks = (
+    x.text for x in documents.commands_of(text) if re.search("hard$", x.text)
+  )
   done = documents.run(writes, tmp_path)
   assert done.returncode == 0, done.stderr
   again = documents.run(writes, tmp_path)
   assert again.returncode == 2
   assert "give a new folder" in again.stderr
-  documents.write_files(text, tmp_path)
-  ours = "python ours.py hard 400 > samples.jsonl"
-  done = documents.run(documents.Command(ours, ""), tmp_path)
+  (tmp_path / "ours.py").write_text(OURS)
+  done = documents.run("python ours.py hard 400 > samples.jsonl", tmp_path)
   assert done.returncode == 0, done.stderr
   done = documents.run(looks, tmp_path)
   assert done.returncode == 3, done.stdout + done.stderr
@@ -312,7 +329,7 @@ def test_transformers_generation(
     program = program.replace(before, after, 1)
   (tmp_path / "engine.py").write_text(program)
   told = f"python engine.py {folder} {rounds} > samples.jsonl"
-  done = documents.run(documents.Command(told, ""), tmp_path)
+  done = documents.run(told, tmp_path)
   assert done.returncode == 0, done.stderr
   exact = samples.law(target, prompts, 3, temperature=temperature)
   found = samples.read(tmp_path / "samples.jsonl", prompts, 4, 3)

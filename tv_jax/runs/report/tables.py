@@ -33,7 +33,7 @@ DEFINITIONS = (
   " token or the limit cuts only afterwards. By item (the paper): the mean of"
   " each question first (its turns pooled, then the mean over its seeds), then"
   " over questions. By token (Spec-Bench): the mean over all cycles, which"
-  " engines print as 1 + accepted / drafts. docs/definitions.md compares"
+  " engines print as 1 + accepted / drafts. docs/reproduce.md compares"
   " systems.",
   "By position: reached d is the share of cycles that accept at least d drafted"
   " tokens; conditional d is that share among the cycles that accept d - 1."
@@ -169,7 +169,7 @@ def paired(title: str, part: pd.DataFrame, baseline: str) -> Table:
   silent = shown.index[shown["expected", "mean"].isna() & (shown["cycles"] > 0)]
   notes = tuple(
     f"{rule} has no stopping distribution, and so no expected lengths. To have"
-    " them, give a Verifier(offers=..) and name that (docs/new-verifier.md,"
+    " them, give a Verifier(offers=..) and name that (docs/rules.md,"
     " section 5)."
     for rule in silent.get_level_values("verifier").unique()
   )
