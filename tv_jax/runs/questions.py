@@ -1,4 +1,4 @@
-"""Files of questions: one JSON object per line, described in docs/reproduce.md."""
+"""Files of questions: an object of JSON per line (docs/reproduce.md)."""
 
 from __future__ import annotations
 
