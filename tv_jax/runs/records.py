@@ -16,7 +16,7 @@ others have:
     prompt    the user's message, if trees were kept
     trace     the first cycles' trees, for the report's explorer
 
-A new axis of the grid is a field of `Method`, as described in docs/reproduce.md.
+A new axis of the grid is a field of `Method` (docs/reproduce.md).
 """
 
 from __future__ import annotations
