@@ -6,188 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax, random
+from jax import random
 
 from tv_jax import certify
 
 held = random.uniform  # under another name
 LAW = jnp.array([0.5, 0.25, 0.25])
-QUARTER = {True: 0.25, False: 0.75}
-TOKENS = {0: 0.5, 1: 0.25, 2: 0.25}
-TWICE = {(True, True): 0.25, (False, False): 0.75}
-APART = {(True, True): 1 / 16, (False, False): 9 / 16}
-APART |= {(True, False): 3 / 16, (False, True): 3 / 16}
-THREE = {0: 1 / 8, 1: 3 / 8, 2: 3 / 8, 3: 1 / 8}
-PAIRS = {(0, 1): 1 / 4, (0, 2): 1 / 4, (1, 0): 1 / 6, (2, 0): 1 / 6}
-PAIRS |= {(1, 2): 1 / 12, (2, 1): 1 / 12}
 
 explore = functools.partial(certify.explore, arrays="jax")
-
-
-@jax.jit
-def jitted(key):
-  return held(key) < 0.25
-
-
-jitted(random.key(3))  # compiled before it is followed
-
-
-def both(first, second):
-  return held(first) < 0.25, held(second) < 0.25
-
-
-def until_tails(key):
-  def goes(state):
-    return (state[1] < 2) & state[2]
-
-  def toss(state):
-    key, count, _ = state
-    key, sub = random.split(key)
-    heads = held(sub) < 0.5
-    return key, count + heads.astype(int), heads
-
-  return lax.while_loop(goes, toss, (key, 0, True))[1]
-
-
-def scanned(key):
-  def step(count, sub):
-    uniform = held(sub)
-    return count + (uniform < 0.5).astype(int), uniform
-
-  return lax.scan(step, 0, random.split(key, 3))[0]
-
-
-def scanned_uniforms(key):
-  rows = lax.scan(lambda x, u: (x, u), 0, held(key, (3,)), reverse=True)[1]
-  heads = rows < 0.5
-  return lax.fori_loop(0, 3, lambda i, n: n + heads[i].astype(int), 0)
-
-
-def loops_apart(key):
-  def one(uniform):
-    return lax.while_loop(
-      lambda x: (x < 1) & (uniform < 0.25), lambda x: x + 1, 0
-    )
-
-  return jax.vmap(one)(held(key, (2,))) == 1
-
-
-def by_loop(key):
-  uniform = held(key)
-  for token, total in enumerate(jnp.cumsum(LAW)):
-    if uniform < total:
-      return token
-  raise AssertionError
-
-
-def moved(key):
-  x = jnp.zeros(3).at[1].set(held(key))
-  x = jnp.pad(jnp.roll(x[::-1], 1), 1)
-  x = jnp.where(jnp.arange(5) == 3, x, 1.0)
-  x = jnp.concatenate([jnp.stack([x, x])[:, None], jnp.ones((2, 1, 5))], 1)
-  x = jnp.take_along_axis(x.T, jnp.array([[[1, 0]]]), 2)
-  return jnp.squeeze(lax.dynamic_slice(x, (3, 0, 0), (1, 1, 1))) < 0.25
-
-
-def by_columns(key):
-  x = held(key, (2, 2)) + jnp.arange(4.0).reshape(2, 2)
-  return jnp.ravel(x, order="F")[1] < 2.25
-
-
-def best_of_columns(key):
-  noise = random.gumbel(key, (3, 2)) + jnp.log(LAW)[:, None]
-  return lax.top_k(noise, 1, axis=0)[1][0, 1]
-
-
-def beside_a_number(key, function, number):
-  """Compares a concrete entry of an array with a random entry."""
-  entries = jnp.where(jnp.array([True, False]), held(key, (2,)), number)
-  return (function(entries) >= 0.1)[1]
-
-
-def beyond(key):
-  return held(key, (2,)).at[5].get(mode="fill", fill_value=0.0) < 0.5
-
-
-def closes_over(key):
-  uniform = held(key)
-  return jax.jit(lambda x: uniform < x)(0.25)
-
-
-@pytest.mark.parametrize(
-  ("function", "law"),
-  [
-    (jitted, QUARTER),
-    (lambda key: both(key, key), TWICE),
-    (lambda key: both(key, random.clone(key)), TWICE),
-    (lambda key: both(*random.split(key)), APART),
-    (lambda key: both(*map(random.fold_in, [key] * 2, (1, 2))), APART),
-    # With counters for bits, these are the same keys, and the same numbers.
-    (lambda key: both(random.split(key)[0], random.split(key, 3)[0]), TWICE),
-    (lambda key: both(random.split(key)[0], random.fold_in(key, 0)), TWICE),
-    (lambda key: (held(key) < 0.25, held(key, (5,))[0] < 0.25), TWICE),
-    (lambda key: held(random.split(random.key_data(key))[0]) < 0.25, QUARTER),
-    (lambda key: random.bernoulli(key, 0.25, (2,))[1], QUARTER),
-    (lambda key: held(key, minval=-1.0, maxval=1.0) < -0.5, QUARTER),
-    (lambda key: 1 - 2 * held(key) > np.float32(0.5), QUARTER),
-    (lambda key: (np.full(2, 0.25) > held(key, (2,)))[0], QUARTER),
-    (lambda key: jnp.log(held(key)) < jnp.log(0.25), QUARTER),
-    (lambda key: jax.nn.relu(held(key) - 0.75) > 0, QUARTER),
-    (lambda key: random.categorical(key, jnp.log(LAW)), TOKENS),
-    (lambda key: random.choice(key, 3, p=LAW), TOKENS),
-    (lambda key: jnp.argmax(random.gumbel(key, 3) + jnp.log(LAW)), TOKENS),
-    (lambda key: jnp.argmin(random.exponential(key, 3) / LAW), TOKENS),
-    (lambda key: jnp.argmax(jnp.log(held(key, 3)) / LAW), TOKENS),
-    (lambda key: jnp.searchsorted(jnp.cumsum(LAW), held(key)), TOKENS),
-    (by_loop, TOKENS),
-    (jax.checkpoint(lambda key: random.categorical(key, jnp.log(LAW))), TOKENS),
-    (
-      lambda key: random.categorical(key, jnp.log(LAW[:2])),
-      {0: 2 / 3, 1: 1 / 3},
-    ),
-    (
-      lambda key: [random.categorical(key, jnp.log(LAW)) for _ in range(2)],
-      {(token, token): chance for token, chance in TOKENS.items()},
-    ),
-    (lambda key: lax.top_k(random.gumbel(key, 3) + jnp.log(LAW), 2)[1], PAIRS),
-    (lambda key: random.choice(key, 3, (2,), False, LAW), PAIRS),
-    (
-      jax.jit(lambda key: lax.cond(held(key) < 0.25, lambda: 1, lambda: 0)),
-      QUARTER,
-    ),
-    (lambda key: jax.vmap(jitted)(random.split(key)), APART),
-    (until_tails, {0: 0.5, 1: 0.25, 2: 0.25}),
-    (jax.jit(until_tails), {0: 0.5, 1: 0.25, 2: 0.25}),
-    (scanned, THREE),
-    (jax.jit(scanned), THREE),
-    (scanned_uniforms, THREE),
-    (loops_apart, APART),
-    (moved, QUARTER),
-    (jax.jit(moved), QUARTER),
-    (by_columns, QUARTER),
-    (jax.jit(by_columns), QUARTER),
-    (best_of_columns, TOKENS),
-    (closes_over, QUARTER),
-    (beyond, {True: 1}),
-    *(
-      (lambda key, f=f, x=x: beside_a_number(key, f, x), {met: 1})
-      for f, x, met in (
-        (lambda x: jnp.maximum(x, 0.25), jnp.nan, False),
-        (lambda x: jnp.minimum(0.25, x), jnp.nan, False),
-        (lambda x: x / jnp.array([1.0, 0.0]), 3.0, True),
-      )
-    ),
-  ],
-)
-def test_a_law_is_exact(function, law):
-  assert explore(function).distance(law) < 1e-8
-
-
-def test_many_tokens_are_one_choice():
-  law = jnp.arange(1.0, 25) / 300
-  drawn = explore(lambda key: random.categorical(key, jnp.log(law)))
-  assert drawn.runs == 24
-  assert drawn.distance(dict(enumerate(law.tolist()))) < 1e-5
 
 
 def in_shards(key):
@@ -223,7 +49,7 @@ def keeps(key):
     (lambda key: held(key, 2).sum() < 1, "adds random numbers"),
     (lambda key: jnp.argmax(held(key, 2)), "compares two random numbers"),
     (lambda key: random.normal(key) < 0, "JAX's erf_inv, which cannot be"),
-    (jax.jit(lambda key: random.normal(key) < 0), "test_dice_jax.py, line"),
+    (jax.jit(lambda key: random.normal(key) < 0), "test_jax.py, line"),
     (lambda key: random.bits(key) & 1, "random bits to JAX's and, as"),
     (lambda key: random.gamma(key, 1.0), "draws by random_gamma"),
     (lambda key: jax.debug.print("{}", held(key)), "JAX's debug_print"),
@@ -268,7 +94,7 @@ def test_no_error_of_a_stand_in_is_swallowed(looks):
     return 0
 
   assert program(random.key(0)) == 0
-  with pytest.raises(certify.ExploreError, match=r"test_dice_jax\.py, line"):
+  with pytest.raises(certify.ExploreError, match=r"test_jax\.py, line"):
     explore(program)
 
 

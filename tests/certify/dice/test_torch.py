@@ -2,7 +2,6 @@
 
 import operator
 import random
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,139 +13,6 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
 
 LAW = torch.tensor([0.125, 0.375, 0.5, 0.0])
-WANTED = {0: Fraction(1, 8), 1: Fraction(3, 8), 2: Fraction(1, 2)}
-
-
-def noise(*shape):
-  return torch.empty(*shape or (4,)).exponential_()
-
-
-def by_race():
-  """As vLLM's sampler: noise in place, and the laws divided in place."""
-  laws = LAW[None].clone()
-  noise = torch.empty_like(laws)
-  noise.exponential_()
-  return laws.div_(noise).argmax(dim=-1).view(-1).item()
-
-
-def by_race_of_doubles():
-  laws = LAW.double()
-  laws /= torch.empty_like(laws).exponential_()
-  return laws.argmax()
-
-
-def by_bernoulli():
-  if torch.bernoulli(LAW)[2]:
-    return 2
-  return 1 if torch.less(torch.rand(2), 0.75).tolist()[1] else 0
-
-
-def token(first, second):
-  """Draws a token by two uniforms."""
-  if first < LAW[2]:
-    return 2
-  return 1 if second.tolist() < 0.75 else 0
-
-
-def by_buffer():
-  buffer = torch.empty(2, 2)
-  for row in range(2):
-    buffer[row] = torch.rand(2)
-  return token(buffer[0, 1], buffer[1, 0])
-
-
-def by_buffer_of_uniforms():
-  buffer = torch.rand(3)
-  tail = buffer[1:]
-  buffer[0], buffer[1] = torch.rand(()), torch.tensor(0.25)
-  return 3 if tail[0] != 0.25 else token(buffer[0], tail[1])
-
-
-def by_search_in_rows():
-  rows = LAW.cumsum(0).repeat(2, 1)
-  return torch.searchsorted(rows, torch.rand(2, 1), right=True)[1, 0]
-
-
-EXACTLY = [
-  by_race,
-  by_race_of_doubles,
-  by_bernoulli,
-  by_buffer,
-  by_buffer_of_uniforms,
-  by_search_in_rows,
-  lambda: token(*torch.rand(size=(2,))),
-  lambda: token(*torch.rand(2, 1).data.T[0]),
-  lambda: torch.multinomial(LAW[None], 1).item(),
-  lambda: torch.distributions.Categorical(LAW).sample().item(),
-  lambda: (torch.rand(1) >= torch.cumsum(LAW, 0)).sum().item(),
-  lambda: torch.searchsorted(LAW.cumsum(0), torch.rand(()), right=True),
-  lambda: (LAW / noise()).max(-1)[1],
-  lambda: torch.max(LAW / noise(1, 4), dim=-1, keepdim=True).indices.item(),
-  lambda: (noise() / LAW).topk(2, largest=False).indices[0],
-]
-
-
-def of_uniforms(uniforms, eps=0.0):
-  """Makes Gumbel noise."""
-  return -torch.log(-torch.log(uniforms) + eps)
-
-
-def by_gumbel_distribution():
-  gumbel = torch.distributions.Gumbel(0.0, 1.0)
-  return (LAW.log() + gumbel.sample((4,))).argmax()
-
-
-def by_clamped_gumbel():
-  uniforms = torch.rand(4).clamp_(1e-10, 1 - 1e-10)
-  return (LAW.log() + of_uniforms(uniforms, 1e-10)).argmax()
-
-
-NEARLY = [  # programs and their distances
-  # Logarithms are in float32.
-  (lambda: torch.argmax(LAW.log() + of_uniforms(torch.rand_like(LAW))), 1e-7),
-  (by_clamped_gumbel, 1e-7),
-  (by_gumbel_distribution, 5e-7),  # its uniforms end before 1
-  (lambda: (LAW / noise().clamp(min=1e-10)).argmax(), 4e-10),
-]
-
-
-@pytest.mark.parametrize(
-  ("program", "limit"), [*((program, 0) for program in EXACTLY), *NEARLY]
-)
-def test_a_token_is_drawn_by_its_law(program, limit):
-  found = certify.explore(program)
-  assert found.distance(WANTED) <= limit
-  if not limit:
-    assert found.chances == WANTED
-
-
-def row_of_uniforms():
-  u = torch.rand(2, 2)
-  first = u[0]
-  u.mul_(2)
-  return first < 0.5
-
-
-def rows_of_uniforms():
-  u = torch.rand(1, 2)
-  for row in u:
-    row.unsqueeze_(0).mul_(2)
-  return (u < 0.5)[0]
-
-
-def copy_of_uniforms():
-  u = torch.rand(2)
-  u[[0, 1]].mul_(2)
-  u.clone().mul_(2)
-  return u < 0.25
-
-
-@pytest.mark.parametrize(
-  "program", [row_of_uniforms, rows_of_uniforms, copy_of_uniforms]
-)
-def test_views_share_memory_and_copies_do_not(program):
-  chances = certify.explore(program).chances
-  assert chances[True, True] == Fraction(1, 16)
 
 
 def test_who_imports_torch_too_late_is_told(tmp_path):
@@ -305,7 +171,7 @@ def swallows(looks):
   ],
 )
 def test_no_error_of_a_stand_in_is_swallowed(looks):
-  with pytest.raises(certify.ExploreError, match=r"test_dice_torch\.py, line"):
+  with pytest.raises(certify.ExploreError, match=r"test_torch\.py, line"):
     certify.explore(swallows(looks))
 
 
@@ -364,7 +230,7 @@ def test_a_comparison_with_a_tensor_is_a_tensor():
 
 def test_functions_are_as_they_were_after_it():
   before = torch.rand, torch.Tensor.exponential_
-  certify.explore(by_race)
+  certify.explore(lambda: (LAW / torch.zeros(4).exponential_()).argmax())
   assert before == (torch.rand, torch.Tensor.exponential_)
   assert type(torch.rand(2)) is torch.Tensor
   assert "multinomial" not in vars(torch.Tensor)
