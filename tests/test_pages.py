@@ -47,8 +47,8 @@ FEWER = (
 SMALL = {
   # pattern: more flags
   r"python -m tv_jax\.certify --verifiers=my_rule:kseq": " --trees=branching:2",
-  r"python -m tv_jax\.certify --program=my_sampler:verify": (
-    " --trees=chain:2 --arrays=torch"
+  r"python -m tv_jax\.certify --program=my_sampler:verify --arrays=torch": (
+    " --trees=chain:2"
   ),
   r"python -m tv_jax\.distill .*": (
     " --conversations=8 --held_out=4 --steps=2 --rows=2 --depth=2"
