@@ -33,14 +33,16 @@ class Siblings(NamedTuple):
 
 
 def siblings(
-  following: Callable[[tuple[int, ...]], np.ndarray],
+  following: Callable[[np.ndarray, tuple[int, ...], int], np.ndarray],
+  q: np.ndarray,
   k: int,
   most: float = math.inf,
 ) -> Siblings | None:
   """Returns all ways to draw k siblings; None if there are more than `most`.
 
   Args:
-    following: Returns the law [V] of the next sibling, given its elders.
+    following: `Proposal.following`: the law of the next sibling.
+    q: [V] the draft's distribution.
     k: Number of siblings.
     most: Maximum number of ways.
   """
@@ -48,7 +50,7 @@ def siblings(
   for _ in range(k):
     grown = []
     for tokens, chance in ways:
-      law = following(tokens)
+      law = following(q, tokens, k)
       support = np.flatnonzero(law).tolist()
       if not support:
         grown.append(((*tokens, INVALID), chance))
@@ -60,20 +62,13 @@ def siblings(
   return Siblings(np.array(tokens, np.int32), np.array(chance))
 
 
-def siblings_of(
-  proposal: Proposal, q: np.ndarray, k: int, most: float = math.inf
-) -> Siblings | None:
-  """Returns all ways to draw k siblings from q; None if more than `most`."""
-  return siblings(lambda drawn: proposal.following(q, drawn, k), k, most)
-
-
 def count_outcomes(tree: Tree, proposal: Proposal, V: int) -> float:
   """Returns an upper bound on the number of drafts; infinity if too many."""
   uniform = np.full(V, 1 / V)
 
   @functools.cache
   def ways(k):
-    found = siblings_of(proposal, uniform, k, _WAYS)
+    found = siblings(proposal.following, uniform, k, _WAYS)
     return len(found.chance) if found else math.inf
 
   return math.prod(map(ways, tree.num_children[tree.inner].tolist()))
@@ -93,7 +88,9 @@ def enumerate_drafts(
     q: [R, V] the draft's distribution after each context; see `worlds`.
     most: Maximum number of outcomes.
   """
-  ways = functools.cache(lambda row, k: siblings_of(proposal, q[row], k, most))
+  ways = functools.cache(
+    lambda row, k: siblings(proposal.following, q[row], k, most)
+  )
   drafts = Drafts(
     tokens=np.full((1, len(tree)), INVALID, np.int32),
     context=np.zeros((1, len(tree)), int),
@@ -168,7 +165,7 @@ def _fewest(proposal: Proposal, V: int, k: int, rank: int) -> int:
   """Returns how many tokens q needs: child `rank` alone is the least likely."""
   for size in range(1, V):
     q = _normal(np.maximum(size - np.arange(V), 0)[None])[0]
-    ways = siblings_of(proposal, q, k, _WAYS)
+    ways = siblings(proposal.following, q, k, _WAYS)
     if ways is None:
       break
     last = ways.tokens == size - 1

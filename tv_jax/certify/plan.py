@@ -30,8 +30,6 @@ USUAL = {
 # The value of `--trees` that asks for several chains.
 CHAINS = "chain"
 WIDE = 64  # the largest vocabulary, beyond a cut to the 50 likeliest
-
-
 SMALL = 6  # largest number of nodes for which all patterns of coins are tried
 # Maximum number of decisions in a world whose drafts are all enumerated; and of
 # drafts in a thinned world, and in a world that is made to reach a family.

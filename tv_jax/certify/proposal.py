@@ -134,7 +134,7 @@ def _family(proposal: Proposal, q: np.ndarray, k: int) -> _Family | None:
   q.setflags(write=False)
   steps = {}
 
-  def following(drawn):
+  def following(q, drawn, k):
     step = np.asarray(proposal.following(q, drawn, k))
     what = f"following(q, {words.siblings(drawn)}, {k}) for q = {words.row(q)}"
     if step.shape != q.shape:
@@ -145,7 +145,7 @@ def _family(proposal: Proposal, q: np.ndarray, k: int) -> _Family | None:
     steps[drawn] = step.astype(float)
     return steps[drawn]
 
-  ways = drafts.siblings(following, k, _WAYS)
+  ways = drafts.siblings(following, q, k, _WAYS)
   if ways is None:
     return None
   every = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import enum
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
@@ -156,11 +157,21 @@ class Case(NamedTuple):
     alphabet = " ".join(map(words.name, range(V)))
     lines = [f"  {tree}tokens {alphabet}, laws of kind {self.world.kind!r}"]
     lines += [f"  fault: {fault}" for fault in self.faults]
-    for path in words.paths(V, max(len(prefix), 2), prefix):
-      lines.append(words.laws(path, *self.world.at(path)))
+    # All paths up to the last token of the prefix; if they are many, its own.
+    length = max(len(prefix), 2)
+    few = V ** (length - 1) <= 32
+    for size in range(length if few else min(length, len(prefix) + 1)):
+      every = itertools.product(range(V), repeat=size)
+      for path in every if few else [prefix[:size]]:
+        p, q = map(words.row, self.world.at(path))
+        lines.append(f"  after {words.word(path):6} p = {p}   q = {q}")
     if self.prefix:
-      begins = words.begins(*self.prefix)
-      lines.append(f"{begins}; total variation {self.distance:.2g}")
+      _, chance, wanted = self.prefix
+      lines.append(
+        f"  the output begins {words.word(prefix)} with probability"
+        f" {chance:.9g}, under the target {wanted:.9g}: {chance - wanted:+.2g};"
+        f" total variation {self.distance:.2g}"
+      )
     elif self.closed:
       lines.append(
         f"  the output begins {words.word(prefix)}, which the target never"

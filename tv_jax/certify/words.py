@@ -1,8 +1,5 @@
 """Prints trees, tokens and laws: token 0 is a, 1 is b, and so on."""
 
-import itertools
-from collections.abc import Iterator
-
 import numpy as np
 
 from tv_jax.proposals import INVALID
@@ -39,24 +36,3 @@ def row(law) -> str:
     some = np.flatnonzero(law)
     return "{" + ", ".join(f"{name(t)}: {law[t]:.6g}" for t in some) + "}"
   return "[" + " ".join(f"{x:.6g}" for x in law) + "]"
-
-
-def paths(V: int, length: int, worst) -> Iterator[tuple[int, ...]]:
-  """Yields all paths shorter than `length`, or prefixes of `worst` if many."""
-  few = V ** (length - 1) <= 32
-  for size in range(length):
-    every = itertools.product(range(V), repeat=size)
-    yield from every if few else [tuple(worst[:size])]
-
-
-def laws(path, p, q) -> str:
-  """Writes the target's and the draft's law after a path."""
-  return f"  after {word(path):6} p = {row(p)}   q = {row(q)}"
-
-
-def begins(path, chance: float, wanted: float) -> str:
-  """Writes how much too likely or unlikely an output's first tokens are."""
-  return (
-    f"  the output begins {word(path)} with probability {chance:.9g}, under the"
-    f" target {wanted:.9g}: {chance - wanted:+.2g}"
-  )
