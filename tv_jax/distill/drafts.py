@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -20,8 +20,6 @@ from tv_jax.models import (
   borrowed,
   decoder,
   dspark,
-  eagle,
-  eagle3,
   quantised,
 )
 from tv_jax.models.config import Block
@@ -34,13 +32,12 @@ class Recipe(NamedTuple):
   layers: tuple[int, ...]
   # Number of the target's layers whose outputs it reads, as published.
   reads: int = 0
-  families: Collection[str] = ()  # supported targets; empty: all
 
 
 RECIPES = {
   "independent": Recipe((0, -1)),
-  "eagle": Recipe((-1,), 0, eagle.Eagle.format.families),
-  "eagle3": Recipe((-1,), 3, eagle3.LAYOUTS),
+  "eagle": Recipe((-1,)),
+  "eagle3": Recipe((-1,), 3),
   "dspark": Recipe((-2, -1), 5),
 }
 
@@ -67,11 +64,12 @@ def check(kind: str, target: Model, layers: Sequence[int]) -> None:
     layers: The target's layers that initialise it.
   """
   checks.one_of(RECIPES)(kind, "kind")
-  if families := RECIPES[kind].families:
-    what = f"{target.source}: the target of kind={kind!r}"
-    borrowed.check_family(target.config, families, what)
   last = target.config.num_hidden_layers - 1
-  most = 1 if kind.startswith("eagle") else last + 1
+  most = last + 1
+  if kind.startswith("eagle"):  # its layer is one of the target's
+    most, what = 1, f"{target.source}: the target of kind={kind!r}"
+    known = KINDS[kind].module.format.families
+    borrowed.check_family(target.config, known, what)
   if len(layers) > most or max(layers, default=0) > last:
     raise UserError(
       f"layers={[*layers]}: give at most {most}, from 0 to {last}"

@@ -150,15 +150,6 @@ def scatter_logits(
   return jnp.take(whole, index, axis=-1, mode="clip")
 
 
-def example(config: Config, features: int = 0, places: int = 1) -> tuple:
-  """Returns the inputs of a pass over one token, with features if any."""
-  token = jnp.zeros([1, 1], jnp.int32)
-  read = [jnp.zeros([1, 1, features], config.dtype)] if features else []
-  positions, mask = jnp.zeros([1, places], jnp.int32), jnp.zeros([1, 1, places])
-  cache = caches.empty(config, 1, places)
-  return token, *read, positions, mask, cache
-
-
 def attend(
   queries: jax.Array, keys: jax.Array, values: jax.Array, mask: jax.Array
 ) -> jax.Array:
@@ -358,10 +349,6 @@ class Decoder(nn.Module):
       features = [outputs[i + 1] for i in self.outputs]
       features = jnp.concatenate(features, axis=-1)
     return logits, features, cache
-
-  def example(self) -> tuple:
-    """Returns the inputs of the smallest pass."""
-    return example(self.config)
 
   @property
   def draft_config(self) -> dict:

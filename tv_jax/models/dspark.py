@@ -117,12 +117,6 @@ class DSpark(nn.Module):
       self.markov(tokens, outputs)
     return logits, outputs, cache
 
-  def example(self) -> tuple:
-    """Returns the inputs of the smallest pass."""
-    config = self.config
-    width = len(config.target_layers) * config.hidden_size
-    return decoder.example(config, width, places=2)
-
   def after(self, tokens: jax.Array, outputs: jax.Array):
     """Runs the Markov head on tokens of the same depth; see `Markov`."""
     bias, confidence = self.markov(tokens, outputs)

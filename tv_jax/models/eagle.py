@@ -91,10 +91,6 @@ class Eagle(nn.Module):
       logits = decoder.unembed(self, table, x)
     return logits, x, cache
 
-  def example(self) -> tuple:
-    """Returns the inputs of the smallest pass."""
-    return decoder.example(self.config, self.config.hidden_size)
-
   @property
   def draft_config(self) -> dict:
     """Returns the attributes of config.json that only a head has."""

@@ -31,7 +31,6 @@ from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Config
 from tv_jax.models.model import Model
 
-EMBEDDING = "embed_tokens.weight"
 # Tensor names in the published heads of each family.
 LAYOUTS = {"qwen3": layout.DEEPSPEC_EAGLE3, "llama": layout.SAFEAI_EAGLE3}
 
@@ -98,13 +97,6 @@ class Eagle3(nn.Module):
       logits = decoder.unembed(self, table, y)
     return logits, x, cache
 
-  def example(self) -> tuple:
-    """Returns the inputs of the smallest pass."""
-    config = self.config
-    return decoder.example(
-      config, len(config.target_layers) * config.hidden_size
-    )
-
   @property
   def layout(self) -> layout.Layout:
     """Returns the names of its tensors in a checkpoint."""
@@ -137,7 +129,7 @@ class Eagle3(nn.Module):
       config,
       target_layers=layers,
       draft_vocab_size=config.draft_vocab_size if few else None,
-      shares_embedding=EMBEDDING not in checkpoint.tensors,
+      shares_embedding="embed_tokens.weight" not in checkpoint.tensors,
       tie_word_embeddings=False,
     )
     return cls(config, target.mesh)

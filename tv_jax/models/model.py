@@ -14,6 +14,7 @@ from tv_jax.models import cache as caches
 from tv_jax.models import mask, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
+from tv_jax.models.decoder import Decoder
 from tv_jax.models.layout import Path
 from tv_jax.models.quantised import is_quantised
 
@@ -89,7 +90,18 @@ def _logits(module, params, tokens, cache):
 @functools.partial(jax.jit, static_argnums=1)
 def init(key: jax.Array, module: Any) -> dict:
   """Makes random parameters, including those a draft takes from its target."""
-  return dict(nn.unbox(module.init(key, *module.example())["params"]))
+  return dict(nn.unbox(module.init(key, *_smallest(module))["params"]))
+
+
+def _smallest(module: Any) -> tuple:
+  """Returns the inputs of a pass over one token, and one of a draft's block."""
+  config, places = module.config, 2 if module.config.block else 1
+  rows = [jnp.zeros([1, 1], jnp.int32)]
+  if not isinstance(module, Decoder):
+    width = max(1, len(config.target_layers)) * config.hidden_size
+    rows.append(jnp.zeros([1, 1, width], config.dtype))
+  positions, seen = jnp.zeros([1, places], jnp.int32), jnp.zeros([1, 1, places])
+  return *rows, positions, seen, caches.empty(config, 1, places)
 
 
 @functools.lru_cache(maxsize=64)
@@ -101,7 +113,7 @@ def owned_specs(module: Any) -> dict[Path, Any]:
   whole = module.clone(mesh=None)
 
   def make():
-    return whole.init(jax.random.key(0), *whole.example())["params"]
+    return whole.init(jax.random.key(0), *_smallest(whole))["params"]
 
   boxes = flatten_dict(jax.eval_shape(make))
   return {x: y for x, y in boxes.items() if x[0] not in module.of_target}
