@@ -169,7 +169,7 @@ def ours_head(target, seed=1):
 def _draft(target, module, seed, known=None):
   """A random draft that has the rest of its parameters of its target."""
   params = random_params(module, seed)
-  theirs = borrowed.params(target, known, params)
+  theirs = borrowed.params(target, known, module.of_target)
   params |= {name: jnp.asarray(value) for name, value in theirs.items()}
   return Model(module=module, params=params, source="random")
 

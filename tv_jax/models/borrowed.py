@@ -73,26 +73,26 @@ def known_tokens(
 
 
 def params(
-  target: Model, tokens: np.ndarray | None, exclude: Collection[str] = ()
+  target: Model,
+  tokens: np.ndarray | None,
+  names: Collection[str] = OF_TARGET,
 ) -> dict:
   """Returns the parameters that a draft takes from its target.
 
   Args:
     target: The target.
     tokens: The tokens that the draft knows, as `known_tokens` returns them.
-    exclude: Names among `OF_TARGET` that the draft stores itself.
+    names: Those among `OF_TARGET` that the draft does not store itself.
   """
   theirs = target.params
-  taken = {
-    x: y for x, y in theirs.items() if x in OF_TARGET and x not in exclude
-  }
+  taken = {name: x for name, x in theirs.items() if name in names}
   if tokens is None:
     return taken
   U, V = len(tokens), target.config.vocab_size
   place = np.full(V, U, np.int32)
   place[tokens] = np.arange(U)
   everywhere = sharding.placement((), target.mesh)  # small, so not split
-  if "unembedding" not in exclude:
+  if "unembedding" in names:
     matrix = theirs.get("unembedding", theirs["embedding"])
     matrix = products.take(matrix, tokens)
     taken["unembedding"] = jax.device_put(matrix, everywhere)

@@ -153,7 +153,7 @@ def _read(
     if module.of_target:
       assert target is not None
       known = borrowed.known_tokens(tensors, config)
-      params |= borrowed.params(target, known, params)
+      params |= borrowed.params(target, known, module.of_target)
     elif config.tie_word_embeddings and layout.UNEMBEDDING in tensors:
       _check_copy(tensors[layout.UNEMBEDDING], params["embedding"])
   except UserError as error:
