@@ -11,15 +11,10 @@ import pytest
 from tests.lib import grids, stores
 from tv_jax.models import native, products, sharding
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 SIZES = ((32, 1), (64, 7), (576, 100), (896, 515), (8960, 49))
 BOTH = pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-
-
-@pytest.fixture(autouse=True)
-def _compiled(monkeypatch):
-  monkeypatch.delenv(native.SWITCH, raising=False)
-  if not native.used():
-    pytest.skip("there is no C++ compiler")
 
 
 @pytest.fixture
@@ -59,6 +54,12 @@ def test_it_is_exact_and_a_row_has_the_same_bits_in_any_number(
   assert (np.abs(y - exact_x @ exact_w.T) <= bound).all()
   for rows in range(1, native.MOST):
     assert (np.asarray(jax.jit(multiply)(x[-rows:], w)) == y[-rows:]).all()
+
+
+@BOTH
+@pytest.mark.parametrize("lanes", ["8 lanes"], indirect=True)
+def test_it_is_exact_with_the_lanes_of_avx2(lanes, dtype):
+  test_it_is_exact_and_a_row_has_the_same_bits_in_any_number(576, 100, dtype)
 
 
 def test_dense_has_the_dtype_of_its_input():

@@ -18,6 +18,8 @@ from tv_jax.models.gguf import packing
 from tv_jax.models.quantised import FORMS, Part, Quantised
 from tv_jax.runs import store
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 ROWS = 70  # of x
 # Of a vocabulary that fills no whole vectors, heads that do not either, and
 # parts of different types: those of a Q4_K_M file among them.
@@ -38,34 +40,6 @@ MIXED = {
   "ffn_up": TYPES.Q5_1,
   "ffn_down": TYPES.Q4_1,
 }
-
-
-@pytest.fixture(autouse=True)
-def _compiled(monkeypatch):
-  monkeypatch.delenv(native.SWITCH, raising=False)
-  if not native.used():
-    pytest.skip("there is no C++ compiler")
-
-
-@pytest.fixture(params=["this machine's", "8 lanes"])
-def lanes(request, monkeypatch):
-  """The library for this processor, and for one with AVX2 but no AVX-512.
-
-  That of 4 lanes (NEON) is not run: it needs another processor.
-  """
-  if request.param == "8 lanes":
-    if native.lanes() != 16:
-      pytest.skip(
-        "this machine has no AVX-512: the other library has its lanes"
-      )
-    flags = (*native._FLAGS, "-mno-avx512f")
-    monkeypatch.setattr(native, "_FLAGS", flags)
-    native._library.cache_clear()
-    jax.clear_caches()
-    assert native.lanes() == 8
-  yield
-  native._library.cache_clear()
-  jax.clear_caches()
 
 
 def matrix(groups, *parts, columns=512):
