@@ -70,4 +70,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .gpu .smollm2 .pytest_cache .ruff_cache site
+	rm -rf $(VENV) .gpu .published .smollm2 .pytest_cache .ruff_cache site

@@ -7,7 +7,6 @@ from unittest import mock
 import pytest
 
 from examples import published
-from examples.published import __main__ as command
 from tests.lib import commands
 
 
@@ -32,12 +31,36 @@ def test_a_package_that_is_missing_becomes_a_mock(tmp_path):
     assert published.load(file, "mine").found == 1
 
 
-@pytest.mark.parity
-def test_transformers_is_lossless_but_for_a_coin_of_0():
-  from examples.published import hugging_face
+def verdicts(name):
+  """The verdict on each of an adapter's programs, from the command's rows."""
+  done = commands.run(name, program="examples.published")
+  assert done.returncode == 0, done.stderr
+  rows = [row.split(" | ") for row in done.stdout.splitlines()]
+  return {row[0].partition("), ")[2]: row[4] for row in rows[2:]}
 
-  plain, ensemble = (
-    command.row(hugging_face, setting) for setting in hugging_face.PROGRAMS
-  )
-  assert "| lossless, but for a coin that is exactly 0 |" in plain
-  assert "| not lossless |" in ensemble
+
+LOSSLESS, LOSSY = "lossless, but for a coin that is exactly 0", "not lossless"
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(
+  ("name", "expected"),
+  [
+    ("hugging_face", {"": LOSSLESS, "ensemble weight 0.9": LOSSY}),
+    pytest.param("assisted", {"": LOSSLESS}, marks=pytest.mark.long),
+  ],
+)
+def test_transformers(name, expected):
+  """Its ensemble with the draft is lossy by design."""
+  assert verdicts(name) == expected
+
+
+@pytest.mark.published
+@pytest.mark.long
+def test_tpu_inference():
+  assert verdicts("tpu_inference") == {
+    "temperature 1": LOSSLESS,
+    "temperature 2": LOSSLESS,
+    "temperature 2 and top-p": LOSSY,
+    "a greedy request": LOSSY,
+  }

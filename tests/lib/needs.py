@@ -25,6 +25,8 @@ def missing(mark):
     return "SLURM is not installed: slurm-wlm and munge"
   if mark == "spec_bench" and "SPEC_BENCH_QUESTIONS" not in os.environ:
     return "SPEC_BENCH_QUESTIONS names no file"
+  if mark == "published" and "PUBLISHED_CHECKOUTS" not in os.environ:
+    return "PUBLISHED_CHECKOUTS names no folder"
   if mark == "smollm2" and "SMOLLM2_GGUF" not in os.environ:
     return "SMOLLM2_GGUF names no file"
   if mark == "qwen2_coder" and "QWEN2_CODER" not in os.environ:
