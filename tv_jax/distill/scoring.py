@@ -20,6 +20,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 
 from tv_jax import probs
 from tv_jax.distill.chances import RULES, Known, teacher_forced_levels
@@ -65,13 +66,14 @@ class Scores:
       other: Scores on the same text, which are compared answer by answer.
       rule: One of `RULES`.
     """
-    return [
-      # With fewer cycles for the same text, cycles are longer.
-      stats.relative(base, cycles, np.arange(len(base)))
-      for cycles, base in zip(
-        self.cycles[rule], other.cycles[rule], strict=False
-      )
-    ]
+    found = []
+    pairs = zip(self.cycles[rule], other.cycles[rule], strict=False)
+    for ours, theirs in pairs:  # with fewer cycles for a text, they are longer
+      table = pd.DataFrame({"ours": ours, "theirs": theirs})
+      table["question"] = table.index
+      gain = stats.percent(stats.ratio(table, (), ["theirs"], ["ours"]))
+      found.append(Estimate(**gain.loc[0]))
+    return found
 
   def __repr__(self) -> str:
     """Returns a table."""
