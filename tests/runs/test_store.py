@@ -225,6 +225,7 @@ def test_changed_sources_are_refused_by_name(tmp_path):
   [
     (lambda lines: [lines[0], b"\n", lines[2]], "line 2: not JSON"),
     (lambda lines: [*lines, lines[0]], "line 4: item task qa.* is there twice"),
+    (lambda lines: [b"{}\n"], "line 1: no 'task': an older version made it"),
   ],
 )
 def test_what_no_crash_explains_is_told(filled, change, told):

@@ -60,11 +60,6 @@ class Method:
   temperature: float
   seed: int
 
-  @classmethod
-  def of(cls, fields: Mapping) -> Method:
-    """Returns the method with a line's fields."""
-    return cls(**{name: fields[name] for name in AXES if name in fields})
-
   @property
   def plain(self) -> bool:
     """Returns whether nothing is drafted."""

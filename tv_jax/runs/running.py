@@ -20,7 +20,6 @@ from tv_jax.runs import environment, sources, stats, store, timing
 from tv_jax.runs.asking import Answerer
 from tv_jax.runs.frame import answers, frame
 from tv_jax.runs.questions import read_questions
-from tv_jax.runs.records import Method
 from tv_jax.runs.settings import Run, from_config, grid, to_dict
 from tv_jax.runs.tables import texts
 
@@ -124,13 +123,13 @@ def run(
       answer(method, config)
       if len(kept) > before:
         seconds = time.perf_counter() - begin
+        axes = vars(method).items()
+        own = tuple(x for x in kept.values() if axes <= x.items())
         unit = store.StoredRun(
-          folder=results.folder,
-          config=to_dict(settings),
-          items=tuple(kept.values()),
+          folder=results.folder, config=to_dict(settings), items=own
         )
-        line = _summary(unit, method)
-        progress(f"{i}/{len(methods)} {line} ({seconds:.0f} s)")
+        line = f"{method}: {_summary(unit)} ({seconds:.0f} s)"
+        progress(f"{i}/{len(methods)} {line}")
     if settings.timing.per_task and not timing.covers(results.timing, methods):
       results.save_timing(timing.measure(pair, settings, questions, progress))
     results.finish()
@@ -144,13 +143,11 @@ def unchanged(folder: pathlib.Path) -> bool:
   return not store.changed(store.load(folder / store.SOURCES), now, config)
 
 
-def _summary(unit: store.StoredRun, method: Method) -> str:
-  """Returns a line about a method's answers."""
-  of_method = (line for line in unit.items if Method.of(line) == method)
-  unit = dataclasses.replace(unit, items=tuple(of_method))
+def _summary(unit: store.StoredRun) -> str:
+  """Returns the length of answers, and how many of them failed."""
   made = answers(unit)
   (length,) = texts(stats.by_question(frame(unit)))
-  line = f"{method}: {length} tokens a cycle"
+  line = f"{length} tokens a cycle"
   if failed := made["error"].notna().sum():
     line += f", {failed} FAILED"
   if faults := made["faults"].sum():

@@ -281,7 +281,7 @@ def grid(settings: Run) -> list[Method]:
     getattr(settings, f"{axis}s") for axis in AXES if axis not in DRAFTED_AXES
   ]
   return [
-    Method.of(dict(zip(AXES, (*place, *point), strict=True)))
+    Method(**dict(zip(AXES, (*place, *point), strict=True)))
     for place, point in itertools.product(places, itertools.product(*values))
   ]
 

@@ -365,11 +365,15 @@ def _parse(path: pathlib.Path) -> tuple[dict[tuple, dict], int]:
     where = f"{path}, line {number}"
     try:
       answer = json.loads(line.decode())
+      key = key_of(answer)
+    except KeyError as error:
+      raise UserError(
+        f"{where}: no {error}: an older version made it: give another --workdir"
+      ) from error
     except ValueError as error:
       if number == len(lines) and not rest:
         break
       raise UserError(f"{where}: not JSON: {error}") from error
-    key = key_of(answer)
     if key in items:
       raise UserError(f"{where}: {key_in_words(key)} is there twice")
     items[key] = answer
