@@ -15,7 +15,6 @@ from typing import NamedTuple
 from experiments import experiment as experiment_lib
 from experiments.experiment import Experiment
 from tv_jax import runs
-from tv_jax.io import disk
 from tv_jax.runs import store
 
 
@@ -48,11 +47,8 @@ class Unit(NamedTuple):
     A finished unit with a changed config or input is started again: the run
     then refuses to continue, and names the difference.
     """
-    if not (self.folder / store.DONE).exists():
-      return False
-    now = disk.round_trip(runs.to_dict(self.settings))
-    kept = store.load(self.folder / store.CONFIG)
-    return kept == now and runs.unchanged(self.folder)
+    done = (self.folder / store.DONE).exists()
+    return done and runs.unchanged(self.folder, self.settings)
 
   @property
   def state(self) -> str:

@@ -89,7 +89,7 @@ def test_the_run_in_little(tmp_path, monkeypatch):
   assert not any("error" in item or item["faults"] for item in unit.items)
   # What is finished is read without it.
   monkeypatch.setattr(reading, "_installed", lambda name: None)
-  assert runs.unchanged(tmp_path / "run")
+  assert runs.unchanged(tmp_path / "run", runs.from_config(config))
 
 
 @pytest.mark.long

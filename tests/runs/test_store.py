@@ -31,6 +31,7 @@ BEGUN = {"questions": "1", "target/config.json": "2", "target/weights": "3"}
 
 def test_a_run_is_written_and_read(folder):
   with enter(folder) as store:
+    store.begin(3)
     assert store_lib.read(folder) == store_lib.StoredRun(
       folder=folder,
       config=CONFIG,
@@ -54,7 +55,8 @@ def test_a_run_is_written_and_read(folder):
   assert unit.items == (item(0), item(1), item(2))
   assert (unit.timing, unit.done) == (timing, True)
   assert {path.name for path in folder.iterdir()} == {
-    *("config.json", "env.json", "items.jsonl", "timing.json", "DONE", "lock")
+    *("config.json", "env.json", "items.jsonl", "timing.json"),
+    *("COUNT", "DONE", "lock"),
   }
 
 
@@ -193,7 +195,8 @@ def test_environments_are_listed(folder):
   newer = {"jax": "0.11.0", "device": "cpu", "date": "2026-02-01"}
   later = {**ENVIRONMENT, "date": "later"}
   for environment in (ENVIRONMENT, later, newer, ENVIRONMENT):
-    enter(folder, environment=environment).close()
+    with enter(folder, environment=environment) as store:
+      store.begin(1)
   assert store_lib.read(folder).environments == [ENVIRONMENT, newer]
   with enter(folder) as store:
     store.finish()
@@ -204,6 +207,7 @@ def test_environments_are_listed(folder):
 def keep(folder, sources):
   with enter(folder) as store:
     store.keep_sources(sources)
+    store.begin(1)
 
 
 def test_changed_sources_are_refused_by_name(tmp_path):

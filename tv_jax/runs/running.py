@@ -135,11 +135,13 @@ def run(
     results.finish()
 
 
-def unchanged(folder: pathlib.Path) -> bool:
-  """Returns whether a finished run's inputs are unchanged."""
+def unchanged(folder: pathlib.Path, settings: Run) -> bool:
+  """Returns whether a finished run has these settings, and the same inputs."""
   config = store.load(folder / store.CONFIG)
-  settings = from_config(config)
-  now = sources.hashes(settings, read_questions(settings), finished=True)
+  kept = from_config(config)
+  if kept != settings:
+    return False
+  now = sources.hashes(kept, read_questions(kept), finished=True)
   return not store.changed(store.load(folder / store.SOURCES), now, config)
 
 

@@ -21,7 +21,7 @@ import dataclasses
 import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tv_jax.io import disk
@@ -70,7 +70,10 @@ def read(folder: str | os.PathLike) -> StoredRun:
   folder = pathlib.Path(folder)
   config = load(folder / CONFIG)
   if config is None:
-    raise UserError(f"{folder} is not a run's folder: it has no {CONFIG}")
+    raise UserError(
+      f"{folder} is not a run's folder, or nothing is asked yet: it has no"
+      f" {CONFIG}"
+    )
   # Read first: everything was written before DONE.
   done = (folder / DONE).exists()
   answers, _ = _parse(folder / ITEMS)
@@ -128,15 +131,10 @@ class Store:
       self.answers, size = _parse(folder / ITEMS)
       self.sources: dict[str, str] = load(folder / SOURCES) or {}
       self._former: dict = load(folder / CONFIG) or {}
-      # The config and environment of a grid that has grown, until `begin`.
-      self._grown: tuple[dict, dict] | None = None
-      if _has_grown(config, folder, self.answers):
-        self._grown = config, environment
-      else:
-        _write_config(config, folder)
+      self._config = disk.round_trip(config)
+      self._environment, self._begun = environment, False
+      _check_config(self._config, self._former, folder, self.answers)
       self.done = (folder / DONE).exists()
-      if not self.done:  # a finished run decodes nothing more
-        _note_environment(environment, folder)
       file = (folder / ITEMS).open("ab", buffering=0)
       self._file = resources.enter_context(file)
       if size < file.tell():  # a torn line
@@ -168,7 +166,7 @@ class Store:
     words = key_in_words(key)
     if key in self.answers:
       raise UserError(f"{self.folder}: {words} is there already")
-    self._grow()
+    self._begin()
     line = disk.to_bytes(answer)
     try:
       if self.done:
@@ -194,37 +192,39 @@ class Store:
 
     Raises ValueError if items were made from other inputs.
     """
-    before = self.sources
-    known = before if self.answers else {}
+    known = self.sources if self.answers else {}
     if known and (names := changed(known, sources, self._former)):
       raise UserError(
         f"{self.folder}: changed since this run began: {', '.join(names)}: put"
         " back what was there, or give another --workdir"
       )
     self.sources = known | sources
-    if before != self.sources and not self._grown:
-      disk.write_json(self.folder / SOURCES, self.sources)
 
   def begin(self, count: int) -> None:
     """Writes what the run is, now that its inputs are checked.
 
-    Until then a grid that has grown leaves the folder as it is, so that the
-    former config can still be given if the new one is refused.
+    Until then the folder is as it was, so that its former config can still be
+    given if the new one is refused.
 
     Args:
       count: The expected number of items, which `launch` shows.
     """
-    self._grow()
+    self._begin()
     disk.write_json(self.folder / COUNT, count)
 
-  def _grow(self) -> None:
-    """Writes the config of a grid that has grown, once."""
-    if self._grown:
-      (config, environment), self._grown = self._grown, None
-      _write_config(config, self.folder)
-      self.done = False
-      _note_environment(environment, self.folder)
+  def _begin(self) -> None:
+    """Writes the sources, the config and the environment, once."""
+    if self._begun:
+      return
+    self._begun = True
+    if (load(self.folder / SOURCES) or {}) != self.sources:
       disk.write_json(self.folder / SOURCES, self.sources)
+    if self._former != self._config:
+      (self.folder / DONE).unlink(missing_ok=True)
+      self.done = False
+      disk.write_json(self.folder / CONFIG, self._config)
+    if not self.done:  # a finished run decodes nothing more
+      _note_environment(self._environment, self.folder)
 
   def save_timing(self, timing: dict) -> None:
     """Writes timing.json."""
@@ -233,42 +233,35 @@ class Store:
 
   def finish(self) -> None:
     """Marks the run as done. Another item removes the mark."""
+    self._begin()
     disk.write_atomic(self.folder / DONE, "")
     self.done = True
 
 
-def _has_grown(config: dict, folder: pathlib.Path, items) -> bool:
-  """Returns whether a grid has grown; refuses any other change of a config.
+def _check_config(
+  config: dict, before: dict, folder: pathlib.Path, items: Collection
+) -> None:
+  """Refuses a change of a config, unless its grid has grown.
 
   Without items any config is accepted: a user can correct a config that fails
-  at the first item. With items the grid may grow.
+  at the first item.
   """
-  path, config = folder / CONFIG, disk.round_trip(config)
-  before = load(path)
-  if before is None and items:
+  path = folder / CONFIG
+  if not before and items:
     raise UserError(f"{folder} holds {ITEMS}, but no {CONFIG}")
   if before and not before.keys() & config:  # perhaps a model's
     raise UserError(f"{path} is not a run's config: give another --workdir")
-  if items and (changes := differences(before or {}, _shrunk(config, before))):
+  if items and (changes := differences(before, _shrunk(config, before))):
     raise UserError(
       f"{folder} was made with another config: {'; '.join(changes)}: give the"
       " config that is there, or another --workdir; the lists of the grid may"
       " get more values"
     )
-  return bool(items) and before != config
 
 
-def _write_config(config: dict, folder: pathlib.Path) -> None:
-  """Writes the config; a run with another config is not done."""
-  path, config = folder / CONFIG, disk.round_trip(config)
-  if load(path) != config:
-    (folder / DONE).unlink(missing_ok=True)
-    disk.write_json(path, config)
-
-
-def _shrunk(config: dict, before: dict | None) -> dict:
+def _shrunk(config: dict, before: dict) -> dict:
   """Returns a config without the values that its grid has gained."""
-  before, result = before or {}, dict(config)
+  result = dict(config)
   for name in (f"{axis}s" for axis in AXES):
     known = before.get(name, [])
     if [value for value in config.get(name, []) if value in known] == known:

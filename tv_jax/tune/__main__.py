@@ -11,7 +11,6 @@ from tv_jax import runs
 from tv_jax.engine import Options
 from tv_jax.io import cli, config_flag
 from tv_jax.io.errors import UserError
-from tv_jax.models import templates
 from tv_jax.tune import tuning
 
 _CONFIG = config_flag.define(
@@ -48,15 +47,10 @@ def main() -> None:
   settings = runs.from_config(_CONFIG.value)
   questions = runs.read_questions(settings)
   runs.keep_programs(None)
-  pair = runs.load(settings)
-  template, tokenizer = settings.models.template, pair.tokenizer
-  texts = dict.fromkeys(
-    (*templates.encode(template, tokenizer, question.turns[:1]),)
-    for question in questions
-  )
   tuned = tuning.tune(
-    pair,
-    [[*tokens] for tokens in texts],
+    runs.load(settings),
+    # Each prompt once.
+    [*dict.fromkeys(question.turns[0] for question in questions)],
     Options(
       verifier=_VERIFIERS.value,
       proposal=settings.proposals[0],
@@ -73,6 +67,7 @@ def main() -> None:
     depth=_DEPTH.value,
     sizes=[int(count) for count in _SIZES.value],
     trees=settings.trees,
+    template=settings.models.template,
     speed=_TIMING.value,
     progress=lambda text, done=0, total=0: print(f"{text} ..", file=sys.stderr),
   )

@@ -45,7 +45,6 @@ SHORT = Options(max_new_tokens=32)
 # the largest size: otherwise there is little to choose from.
 _LEAST, _TIMES = 64, 1.2
 _TIMED = 12  # prompts that trees are timed on
-_NOTHING = "\u2013"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

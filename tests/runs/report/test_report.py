@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import tv_jax
+from tests.lib import stores
 from tests.lib.grids import (
   failed,
   items,
@@ -244,6 +245,7 @@ def test_a_run_that_accepts_nothing_has_a_report(tmp_path, drafted):
 def test_a_folder_without_answers_is_refused(tmp_path):
   with pytest.raises(ValueError, match="not a run's folder"):
     report.write(tmp_path)
-  unit(tmp_path, [], finish=False)
+  with stores.enter(tmp_path) as results:
+    results.begin(1)
   with pytest.raises(ValueError, match="no answers yet to report on"):
     report.write(tmp_path)
