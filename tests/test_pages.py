@@ -69,44 +69,23 @@ SMALL = {
   r"python -m tv_jax\.chat .*<<< .*": "",
   r"python -m launch .*--dry_run": "",
 }
+# Commands whose numbers are a model's.
+MODELS = r"tv_jax\.(main|replay|score)|use\.py"
 # Blocks that `make test` runs too; the others take longer.
 QUICK = "python laws.py", "certify --verifiers=my_rule:kseq --proposals"
 QUICK += ("--program=examples.faults",)
-# What a page leaves to the reader, before a program and after it.
-GIVEN = {
-  "head = drafting.load": (
-    """
-import jax.numpy as jnp
-from tv_jax import drafting, models
-from tv_jax.io import reading
-from tv_jax.models import mask as masks
-names = {"path/or/owner/name": "target", "another": "draft"}
-names["an/eagle-head"] = "eagle"
-load, load_draft = models.load, drafting.load
-models.load = lambda path, **_: load(reading.BUNDLED / names[path])
-drafting.load = lambda path, target: load_draft(
-  reading.BUNDLED / names[path], target
-)
-tokens = jnp.ones((4, 3), int)
-positions = jnp.broadcast_to(jnp.arange(3), (4, 3))
-mask = masks.causal(jnp.zeros(4, int), 3, 2048)
-""",
-    "",
-  ),
-  "zip(*seen)": (
-    """
+# Around the program that writes another engine's cycles.
+SEEN = """
 import torch
 laws = torch.full((2, 3, 8), 1 / 8, dtype=torch.bfloat16)
 seen = [(torch.tensor([0, 3, 5]), *laws)] * 2
 parents = [-1, 0, 1]
-""",
-    """
+"""
+READ = """
 from tv_jax import replay, tree
 cycles = replay.load("cycles.npz")
 assert (cycles.tree, len(cycles)) == (tree.chain(2), 2)
-""",
-  ),
-}
+"""
 
 
 def texts():
@@ -188,7 +167,7 @@ def test_a_command_prints_what_its_page_shows(page, block, folder):
     assert "Traceback" not in done.stderr
     assert done.stdout.strip()
     if shown:
-      exact = not re.search(r"tv_jax\.(main|replay)|use\.py", command.text)
+      exact = not re.search(MODELS, command.text)
       assert not documents.difference(shown, done.stdout, numbers=exact)
     if ".main " in command.text:
       workdir = re.search(r"--workdir=(\S+)", command.text)[1]
@@ -203,16 +182,16 @@ def test_a_command_prints_what_its_page_shows(page, block, folder):
     pytest.param(
       *found,
       id=f"{page}-{i}",
-      marks=pytest.mark.parity if "seen" in found[0] else (),
+      marks=pytest.mark.parity if "(*seen)" in found[0] else (),
     )
     for page, text in texts()
     for i, found in enumerate(documents.programs_of(text))
   ],
 )
 def test_a_program_runs_as_it_stands(program, printed, folder):
-  given = [text for words, text in GIVEN.items() if words in program]
-  before, after = given[0] if given else ("", "")
-  (folder / "program.py").write_text(before + program + after)
+  if "(*seen)" in program:
+    program = SEEN + program + READ
+  (folder / "program.py").write_text(program)
   done = documents.run("python program.py", folder)
   assert done.returncode == 0, done.stderr
   if printed:
@@ -244,25 +223,6 @@ def test_numbers_of_models_may_differ_and_names_may_not():
   assert not documents.difference(shown, printed, numbers=False)
   printed = printed.replace("traversal", "token_level")
   assert documents.difference(shown, printed, numbers=False)
-
-
-@pytest.mark.long
-def test_a_run_keeps_the_hash_of_a_rule_of_ones_own(folder, tmp_path):
-  """The explorer shows it, and an edited rule is refused."""
-  text = (documents.DOCS / "rules.md").read_text()
-  documents.write_files(text, tmp_path)
-  (command,) = (
-    x.text for x in documents.commands_of(text) if "runs/kseq" in x.text
-  )
-  assert documents.run(command, tmp_path).returncode == 0
-  lines = (tmp_path / "runs/kseq/items.jsonl").read_text()
-  assert '"my_rule:kseq": {' in lines
-  with (tmp_path / "my_rule.py").open("a") as source:
-    source.write("# another rule\n")
-  done = documents.run(command, tmp_path)
-  assert done.returncode == 2
-  assert "my_rule:kseq" in done.stderr
-  assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

@@ -142,12 +142,13 @@ def difference(shown, printed, *, numbers=True):
 
 
 def _pattern(line, numbers):
-  """A pattern of a line of output."""
+  """A pattern of a line of output; a model's numbers change columns' widths."""
   pattern = re.escape(line).replace(r"\.\.\.", ".*")
   if not numbers:
-    pattern = re.sub(rf"(?:\\ )*{NUMBER}", r" *[+-]?\\d+(?:\\.\\d+)?", pattern)
+    pattern = re.sub(NUMBER, r"[+-]?\\d+(?:\\.\\d+)?", pattern)
   pattern = re.sub(TIME, r"\\d+(?:\\.\\d+)?", pattern)
-  return re.sub(ROUNDING, r"(?:0|\\d\\.\\de-\\d+)", pattern)
+  pattern = re.sub(ROUNDING, r"(?:0|\\d\\.\\de-\\d+)", pattern)
+  return pattern if numbers else re.sub(r"(?:\\ )+", " *", pattern)
 
 
 def links_of(text):
