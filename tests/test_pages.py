@@ -44,6 +44,10 @@ FEWER = (
   " --config.tasks=qa --config.per_task=1 --config.timing.per_task=0"
   " --config.max_new_tokens=24"
 )
+FEW = (
+  " --config.tasks=qa --config.per_task=4 --config.trees=chain:2 --nodes=3"
+  " --depth=2 --sizes=2 --tokens=8"
+)
 SMALL = {
   # pattern: more flags
   r"python -m tv_jax\.certify --verifiers=my_rule:kseq": " --trees=branching:2",
@@ -55,10 +59,8 @@ SMALL = {
     " --answer_tokens=8"
   ),
   r"python -m tv_jax\.score .*": " --conversations=4 --depth=2",
-  r"python -m tv_jax\.tune.*": (
-    " --config.tasks=qa --config.per_task=4 --config.trees=chain:2 --nodes=3"
-    " --depth=2 --sizes=2 --tokens=8 --out=small.json"
-  ),
+  r"python -m tv_jax\.tune": f"{FEW} --out=small.json",
+  r"python -m tv_jax\.tune .*--out=.*": FEW,
   r'python -m tv_jax\.main .*"eagle tree\.json".*': (
     f"{FEWER} --config.trees=tree.json"
   ),
