@@ -16,12 +16,11 @@ from tv_jax import tree as tree_lib
 from tv_jax.certify import plan, programs, rules, worlds
 from tv_jax.certify.compare import smaller, smallest
 from tv_jax.certify.dice import ExploreError
-from tv_jax.certify.proposal import check_proposal
+from tv_jax.certify.proposal import ProposalCheck, check_proposal
 from tv_jax.certify.report import (
   FLOAT32,
   Case,
   Certificate,
-  ProposalCheck,
   Settings,
   Verdict,
   verdict,
@@ -172,9 +171,9 @@ def check_program(
 
   def cases_on(tree) -> Iterator[Case]:
     nonlocal left
-    for trial in plan.few(tree, settings.seed) if left > 0 else []:
+    for world in plan.few(tree, settings.seed) if left > 0 else []:
       try:
-        case = programs.run(program, proposal, *trial[:2], settings)
+        case = programs.run(program, proposal, tree, world, settings)
       except ExploreError:  # it may need more tokens, or another tree
         return
       left -= case.runs

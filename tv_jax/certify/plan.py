@@ -41,7 +41,7 @@ class Trial(NamedTuple):
 
   tree: Tree | None  # None for a cycle
   world: Endless
-  needed: bool = False  # without this case no program is LOSSLESS
+  needed: bool  # without this case no program is LOSSLESS
 
 
 def of_rule(proposal: Proposal, tree: Tree, settings: Settings) -> list[World]:
@@ -67,12 +67,11 @@ def of_rule(proposal: Proposal, tree: Tree, settings: Settings) -> list[World]:
   ]
 
 
-def few(tree: Tree | None, seed: int) -> list[Trial]:
-  """Returns cases of few tokens and simple fractions."""
+def few(tree: Tree | None, seed: int) -> list[Endless]:
+  """Returns worlds of few tokens and simple fractions."""
   widest = tree.max_children if tree else 1
   V = 2 if widest <= 2 else widest + 1
-  made = (Endless("grid", V, (seed, i, V), least=widest) for i in range(8))
-  return [Trial(tree, world) for world in made]
+  return [Endless("grid", V, (seed, i, V), least=widest) for i in range(8)]
 
 
 def of_program(

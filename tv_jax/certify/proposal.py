@@ -27,7 +27,7 @@ import numpy as np
 from scipy import special
 
 from tv_jax.certify import compiling, drafts, rules, words, worlds
-from tv_jax.certify.report import ProposalCheck, Settings
+from tv_jax.certify.report import Settings
 from tv_jax.io import names
 from tv_jax.io.errors import UserError
 from tv_jax.proposals import INVALID, Proposal
@@ -47,6 +47,27 @@ _SUM = 1e-5
 _CHUNK = 128
 # Errors are relative to the probability, or to this if it is larger.
 _FLOOR = 1e-3
+
+
+class ProposalCheck(NamedTuple):
+  """The result of certifying a proposal."""
+
+  sizes: tuple[int, ...]  # numbers of siblings that were checked
+  error: float  # largest relative error of `laws`
+  faults: tuple[str, ...]  # descriptions of the faults
+
+  @property
+  def sound(self) -> bool:
+    """Whether no fault was found."""
+    return not self.faults
+
+  def __repr__(self) -> str:
+    """Returns the verdict, the sizes of families, and the faults."""
+    verdict = (
+      f"{'SOUND' if self.sound else 'WRONG'}, families of"
+      f" {', '.join(map(str, self.sizes))}, laws off by {self.error:.1e}"
+    )
+    return "\n  fault: ".join([verdict, *self.faults])
 
 
 class _Family(NamedTuple):

@@ -277,24 +277,3 @@ class Certificate(NamedTuple):
         " float64) and the target forbids a token, as under a grammar; --strict"
         f" makes it a failure:\n{closed}"
       )
-
-
-class ProposalCheck(NamedTuple):
-  """The result of certifying a proposal."""
-
-  sizes: tuple[int, ...]  # numbers of siblings that were checked
-  error: float  # largest relative error of `laws`
-  faults: tuple[str, ...]  # descriptions of the faults
-
-  @property
-  def sound(self) -> bool:
-    """Whether no fault was found."""
-    return not self.faults
-
-  def __repr__(self) -> str:
-    """Returns the verdict, the sizes of families, and the faults."""
-    verdict = (
-      f"{'SOUND' if self.sound else 'WRONG'}, families of"
-      f" {', '.join(map(str, self.sizes))}, laws off by {self.error:.1e}"
-    )
-    return "\n  fault: ".join([verdict, *self.faults])

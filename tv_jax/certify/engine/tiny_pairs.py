@@ -119,12 +119,12 @@ def models(kind: str) -> tuple[Model, Model]:
   if kind == "eagle3":
     params["place"] = jnp.array(_PLACE)
   draft = Model(module=module, params=params, source="random")
-  if kind != QUANTISED:
-    return target, draft
-  return tuple(
-    dataclasses.replace(model, params=jax.tree.map(_stored, model.params))
-    for model in (target, draft)
-  )
+  if kind == QUANTISED:
+    target, draft = (
+      dataclasses.replace(model, params=jax.tree.map(_stored, model.params))
+      for model in (target, draft)
+    )
+  return target, draft
 
 
 def _stored(x: jax.Array):
@@ -185,7 +185,7 @@ def count(case: EngineCase, rows: int, size: int, seed: int):
   cycles = faults = 0
   for item, tokens, own_cycles, own_faults in decoded(case, rows, size, seed):
     code = tokens @ VOCABULARY ** np.arange(LENGTH)[::-1]
-    np.add.at(counts, (item % len(PROMPTS), code), 1)
+    np.add.at(counts, (np.asarray(item) % len(PROMPTS), code), 1)
     cycles += int(np.sum(own_cycles))
     faults += int(np.sum(own_faults))
   return counts, cycles / counts.sum(), faults
