@@ -68,7 +68,7 @@ def check(kind: str, target: Model, layers: Sequence[int]) -> None:
   most = last + 1
   if kind.startswith("eagle"):  # its layer is one of the target's
     most, what = 1, f"{target.source}: the target of kind={kind!r}"
-    known = KINDS[kind].module.format.families
+    known = KINDS[kind].module.format.layouts
     borrowed.check_family(target.config, known, what)
   if len(layers) > most or max(layers, default=0) > last:
     raise UserError(

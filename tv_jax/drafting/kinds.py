@@ -164,12 +164,16 @@ def recognise(checkpoint: Checkpoint) -> str:
   """
   names = checkpoint.tensors
   formats = {name: kind.module.format for name, kind in KINDS.items()}
-  known = [(name, x) for name in KINDS for x in formats[name].layouts]
-  found = [(name, x) for name, x in known if x.fits(names)]
+  fits = {
+    (name, x.signature): x.fits(names)
+    for name, form in formats.items()
+    for x in form.layouts.values()
+  }
+  found = [sign for sign in fits if fits[sign]]
   if len({name for name, _ in found}) == 1:
     return found[0][0]
   signs = ", ".join(
-    f"{x.signature} ({formats[name].title})" for name, x in found or known
+    f"{signature} ({formats[name].title})" for name, signature in found or fits
   )
   if found:
     raise UserError(

@@ -33,7 +33,7 @@ def check_vocabularies(target: Config, draft: Config) -> None:
 
 def check_family(config: Config, known: Collection[str], what: str) -> None:
   """Raises ValueError for a model of a family that is not `known`."""
-  if known and config.model_type not in known:
+  if config.model_type not in known:
     raise UserError(
       f"{what} of model_type={config.model_type!r} is not supported, only"
       f" {', '.join(map(repr, known))}: draft with an independent model instead"

@@ -315,7 +315,6 @@ class Decoder(nn.Module):
   mesh: Mesh | None = None
   outputs: tuple[int, ...] = ()
   format = layout.LANGUAGE_MODEL
-  layout = layout.MODEL
 
   @nn.compact
   def __call__(

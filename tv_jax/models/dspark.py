@@ -43,7 +43,7 @@ class DSpark(nn.Module):
   of_target = decoder.OF_TARGET
   format = layout.Format(
     title="a DSpark draft",
-    layouts=(layout.DSPARK,),
+    layouts={"qwen3": layout.DSPARK},
     architectures=("Qwen3DSparkModel",),
     required={
       "block_size": checks.integer(1),
@@ -58,7 +58,6 @@ class DSpark(nn.Module):
       "markov_head_type": checks.one_of(["vanilla"]),
       "tie_word_embeddings": checks.one_of([False]),
     },
-    families=("qwen3",),
     fields=lambda own: {
       "target_layers": own["target_layer_ids"],
       "block": Block(
@@ -69,7 +68,6 @@ class DSpark(nn.Module):
       ),
     },
   )
-  layout = layout.DSPARK
 
   def setup(self):
     """Names the Markov head, which `after` calls."""

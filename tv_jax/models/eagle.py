@@ -43,14 +43,12 @@ class Eagle(nn.Module):
   of_target = decoder.OF_TARGET
   format = layout.Format(
     title="an EAGLE-1 head",
-    layouts=(layout.EAGLE,),
+    layouts={"llama": layout.EAGLE},  # families of their targets, too
     optional={
       "bias": checks.boolean,
       "num_hidden_layers": checks.integer(1, 1),
     },
-    families=("llama",),  # of their targets, too
   )
-  layout = layout.EAGLE
 
   @nn.compact
   def __call__(
@@ -101,6 +99,6 @@ class Eagle(nn.Module):
     """Makes the head of a checkpoint for this target."""
     form = cls.format
     what = f"{form.title}'s target"
-    borrowed.check_family(target.config, form.families, what)
+    borrowed.check_family(target.config, form.layouts, what)
     # Published heads have a bias unless their config.json says otherwise.
     return cls(config, checkpoint.config.get("bias", True), target.mesh)

@@ -31,9 +31,6 @@ from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Config
 from tv_jax.models.model import Model
 
-# Tensor names in the published heads of each family.
-LAYOUTS = {"qwen3": layout.DEEPSPEC_EAGLE3, "llama": layout.SAFEAI_EAGLE3}
-
 
 class Eagle3(nn.Module):
   """The head. The embedding may be the target's.
@@ -47,7 +44,10 @@ class Eagle3(nn.Module):
   mesh: Mesh | None = None
   format = layout.Format(
     title="an EAGLE-3 head",
-    layouts=(*LAYOUTS.values(),),
+    layouts={
+      "qwen3": layout.DEEPSPEC_EAGLE3,
+      "llama": layout.SAFEAI_EAGLE3,
+    },
     architectures=(
       "Qwen3Eagle3Model",
       "LlamaForCausalLMEagle3",
@@ -59,7 +59,6 @@ class Eagle3(nn.Module):
       "draft_num_hidden_layers": checks.integer(1, 1),
       "tie_word_embeddings": checks.one_of([False]),
     },
-    families=LAYOUTS,
     fields=lambda own: {"target_layers": own.get("target_layer_ids", ())},
   )
 
@@ -96,11 +95,6 @@ class Eagle3(nn.Module):
       y = decoder.RMSNorm(config, name="norm")(x)
       logits = decoder.unembed(self, table, y)
     return logits, x, cache
-
-  @property
-  def layout(self) -> layout.Layout:
-    """Returns the names of its tensors in a checkpoint."""
-    return LAYOUTS[self.config.model_type]
 
   @property
   def of_target(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 
 from tv_jax.io import checks
+from tv_jax.models.families import FAMILIES
 
 Path = tuple[str, ...]
 
@@ -120,21 +121,22 @@ class Format:
 
   Attributes:
     title: Name in messages.
-    layouts: Names of the tensors, by which a checkpoint is recognised.
+    layouts: Names of the tensors by family, in all supported families. A
+      checkpoint is recognised by them.
     architectures: Classes that config.json may name in place of the family's.
     required: Required attributes of config.json, each with a check.
     optional: Optional attributes, each with a check.
-    families: Supported families; empty for all.
     fields: Makes fields of `Config` from the checked attributes.
   """
 
   title: str
-  layouts: tuple[Layout, ...]
+  layouts: Mapping[str, Layout]
   architectures: tuple[str, ...] = ()
   required: Mapping[str, checks.Check] = dataclasses.field(default_factory=dict)
   optional: Mapping[str, checks.Check] = dataclasses.field(default_factory=dict)
-  families: Collection[str] = ()
   fields: Callable[[dict], dict] = lambda values: {}
 
 
-LANGUAGE_MODEL = Format(title="a language model", layouts=(MODEL,))
+LANGUAGE_MODEL = Format(
+  title="a language model", layouts=dict.fromkeys(FAMILIES, MODEL)
+)

@@ -114,7 +114,7 @@ def _drafting_for(target: Model | None, kind, config: Config, checkpoint):
       " first, load(target, draft)"
     )
   what, theirs = kind.format.title, target.config
-  borrowed.check_family(config, kind.format.families, what)
+  borrowed.check_family(config, kind.format.layouts, what)
   borrowed.check_vocabularies(theirs, config)
   if config.hidden_size != theirs.hidden_size:
     raise UserError(

@@ -72,9 +72,10 @@ class Weight:
 def stored(module: Any) -> dict[Path, Weight]:
   """Returns the parameters that a module's checkpoint holds."""
   config, weights = module.config, {}
+  names = module.format.layouts[config.model_type]
   for path, box in owned_specs(module).items():
     shape = box.value.shape
-    name, groups, pieces = module.layout.name(path), shape[0], {"": 1}
+    name, groups, pieces = names.name(path), shape[0], {"": 1}
     if "qkv" in path:
       groups = config.num_key_value_heads
       pieces = {"q": config.heads_per_group, "k": 1, "v": 1}

@@ -93,8 +93,8 @@ class Quantised:
     words: The words of all parts in one axis, uint32. A part is [V, W, L].
     parts: The parts. Queries, keys and values may have different forms.
     columns: Number of columns.
-    groups: Number of groups of rows, as in `layout.Weight`: each group has the
-      same number of rows of each part, one part after the other.
+    groups: Number of groups of rows, as in `parameters.Weight`: each group has
+      the same number of rows of each part, one part after the other.
   """
 
   words: jax.Array
