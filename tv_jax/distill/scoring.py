@@ -72,7 +72,8 @@ class Scores:
       table = pd.DataFrame({"ours": ours, "theirs": theirs})
       table["question"] = table.index
       gain = stats.percent(stats.ratio(table, (), ["theirs"], ["ours"]))
-      found.append(Estimate(**gain.loc[0]))
+      mean, error = gain[["mean", "error"]].to_numpy()[0].tolist()
+      found.append(Estimate(mean=mean, error=error, n=len(ours)))
     return found
 
   def __repr__(self) -> str:
