@@ -2,16 +2,17 @@
 
 import dataclasses
 import itertools
+import json
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from absl import flags
-from absl.testing import flagsaver
 
-from tests.lib import commands, quick
-from tv_jax import audit, drafting
+from tests.lib import commands, quick, stores
+from tv_jax import drafting
 from tv_jax.certify.engine import expected, statistics, tiny_pairs
 from tv_jax.engine import cycle
 from tv_jax.engine.programs import forget_programs
@@ -239,10 +240,20 @@ def test_the_verdict_names_what_is_wrong():
   assert statistics.uniform(crowd) < statistics.LEVEL
 
 
+# In a process of its own: commands define flags of the same names.
+PLAN = """
+import json
+from absl import flags
+from tv_jax import audit
+flags.FLAGS(["audit"])
+print(json.dumps([names for names, _ in audit._plan()]))
+"""
+
+
 def test_all_pairs_of_options_are_audited():
-  with flagsaver.flagsaver():
-    flags.FLAGS(["audit"])
-    names = [names for names, _ in audit._plan()]
+  code = [sys.executable, "-c", PLAN]
+  done = subprocess.run(code, capture_output=True, check=True, cwd=stores.ROOT)
+  names = json.loads(done.stdout)
   assert len(names) == 72
   columns = [*zip(*names, strict=True)]
   for one, other in itertools.combinations(columns, 2):
