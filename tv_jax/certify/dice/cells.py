@@ -21,8 +21,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from tv_jax.certify.dice.choices import Exponential, Uniform, blur
 from tv_jax.certify.dice.paths import (
-  current,
   exact,
   is_running,
   is_users,
@@ -43,86 +43,6 @@ _REFUSED += ("__str__", "__format__", "__pow__", "__rpow__", "__mod__")
 _REFUSED += ("__rmod__", "__abs__", "__round__", "__floordiv__", "__divmod__")
 _REFUSED += ("__rfloordiv__", "__rdivmod__", "__trunc__", "__floor__")
 _REFUSED += ("__ceil__", "__complex__", "__reduce_ex__")
-
-
-class Uniform:
-  """A uniform in [low, high), or in (low, high) if `open`.
-
-  Attributes:
-    logs: {1: -log u, -1: -log(1 - u)}, as far as the program took them.
-    raced: Whether one of these logarithms was compared with other noise.
-  """
-
-  def __init__(self):
-    """Makes a uniform in [0, 1)."""
-    current()
-    self.low, self.high, self.open = Fraction(0), Fraction(1), False
-    self.logs: dict[Fraction, Cell] = {}
-    self.raced = False
-
-  def less(self, number: Fraction, or_equal: bool) -> bool:
-    """Returns whether u < number or u <= number; may split the interval."""
-    if self.low == self.high:  # u is exactly 0
-      return number >= 0 if or_equal else number > 0
-    if number >= self.high:
-      return True
-    if number < self.low or (number == self.low and (number or self.open)):
-      return False
-    if number == 0 and not or_equal:
-      return False
-    if self.raced:
-      refuse(
-        "compares a uniform whose logarithm was in a race (in JAX: one key was"
-        " probably used for both; split it)"
-      )
-    if number == 0:
-      # u <= 0 holds only if u is exactly 0.
-      if current().take((Fraction(0), Fraction(1)), edge=0) == 0:
-        self.high = self.low
-        return True
-      self.open = True
-      return False
-    share = (number - self.low) / (self.high - self.low)
-    if current().take((share, 1 - share)) == 0:
-      self.high = number
-      return True
-    self.low, self.open = number, False
-    return False
-
-
-class Exponential:
-  """An exponential variable E; E = -log(uniform) if a uniform is given."""
-
-  def __init__(self, uniform: Any = None):
-    """Makes a new variable."""
-    path = current()
-    self.index, path.variables = path.variables, path.variables + 1
-    self.uniform = uniform
-    self.shift: Fraction | None = None  # see `Cell.pure`
-
-  def enter(self) -> None:
-    """Enters a race; refuses if the program also uses the uniform."""
-    if self.uniform is not None:
-      source = self.uniform.source
-      if source.low or source.high < 1 or len(source.logs) > 1:
-        refuse("races with the logarithm of a uniform that is used besides")
-      if not source.raced:
-        cell = self.uniform
-        low, high = sorted((cell.b, cell.a + cell.b))
-        _blur(abs(low) + abs(high - 1))
-      source.raced = True
-
-  def less(self, other: Exponential, ratio: Fraction) -> bool:
-    """Returns whether E < ratio * other; both answers are tried."""
-    self.enter()
-    other.enter()
-    path = current()
-    yes = other.index, self.index, 1 / ratio
-    no = self.index, other.index, ratio
-    chance = path.chance([yes])
-    first = path.take((chance, 1 - chance)) == 0
-    path.bounds |= {yes if first else no}
-    return first
 
 
 class Cell:
@@ -239,7 +159,7 @@ class Cell:
     if self.form != "u" and drawn is None:
       if self.form != "E" or not 0 < bound <= TINY:
         refuse("compares noise with a number")
-      _blur(bound)
+      blur(bound)
       return order in ("gt", "ge")
     if drawn is not None:  # E < bound if u > exp(-bound)
       share = Fraction(math.exp(min(-float(bound), 1.0)))
@@ -290,7 +210,7 @@ class Cell:
     if self.form != "E" or not 0 <= added <= TINY:
       refuse("adds a number to noise, and compares it with other noise")
     if self.source.shift is None:
-      _blur(added)
+      blur(added)
       self.source.shift = added
     if self.source.shift != added:
       refuse("adds two different numbers to one noise")
@@ -314,7 +234,7 @@ class Cell:
     share: Any = sum(max(x, _0) for x in cut) / abs(self.a)
     if (self.form == "E" and ends[1] is not None) or share > TINY:
       refuse("clamps a random number by more than rounding (compare it)")
-    _blur(share)
+    blur(share)
     return self
 
   def _linear(self, a, b, other=None) -> Cell:
@@ -424,16 +344,6 @@ def _clamped(x, low, high):
 
 # Clamps random numbers and others, or arrays of them.
 clamped: Any = np.frompyfunc(_clamped, 3, 1)
-
-
-def _blur(share: Fraction) -> None:
-  """Adds to the bound on the error that tiny numbers in noise cause.
-
-  E + eps, max(E, eps) and -log(u + eps) are followed as E. Each differs from E
-  by a total variation of at most eps. The law of the program's result is off by
-  at most the sum of all eps.
-  """
-  current().blur += share
 
 
 def _compared(other) -> Fraction | float | None:

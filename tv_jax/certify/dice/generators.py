@@ -14,48 +14,8 @@ import numpy as np
 
 from tv_jax.certify.dice.arrays import Array
 from tv_jax.certify.dice.cells import FINE, exponential, uniform
-from tv_jax.certify.dice.paths import RefusedError, current, rational, refuse
-
-# Maximum number of equally likely outcomes of a draw.
-_MOST = 100_000
-
-
-def draw(weights) -> int:
-  """Draws an index by weights, which need not sum to 1."""
-  numbers = (x.item() if hasattr(x, "item") else x for x in weights)
-  return current().take(_shares(tuple(numbers)))
-
-
-@functools.lru_cache(maxsize=4096)
-def _shares(weights: tuple) -> tuple[Fraction, ...]:
-  """Returns weights over their sum."""
-  shares = [rational(x) for x in weights]
-  total = sum(shares, Fraction(0))
-  if not total or min(shares) < 0:
-    raise ValueError(f"probabilities are {[*map(float, weights)]}")
-  return tuple(x / total for x in shares)
-
-
-def draw_below(count: int) -> int:
-  """Draws an integer from 0 .. count - 1 uniformly."""
-  if count > _MOST:
-    raise RefusedError(
-      f"draws one of {count} numbers: all would be tried, and more than {_MOST}"
-      " are too many (a uniform is followed without end, and a generator needs"
-      " no drawn seed; a program in JAX is given a key by --arrays=jax)"
-    )
-  return draw([1] * count)
-
-
-def draw_distinct(weights, count: int) -> list[int]:
-  """Draws `count` different indices, one after the other."""
-  left, drawn = [*weights], []
-  for _ in range(count):
-    if not any(left):
-      raise ValueError("Fewer non-zero entries in p than size")
-    drawn.append(draw(left))
-    left[drawn[-1]] = 0
-  return drawn
+from tv_jax.certify.dice.choices import draw, draw_below, draw_distinct
+from tv_jax.certify.dice.paths import RefusedError, rational, refuse
 
 
 def filled(shape, make: Callable, dtype: Any = object) -> Any:

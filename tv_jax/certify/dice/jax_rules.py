@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tv_jax.certify.dice.cells import Cell, Uniform
+from tv_jax.certify.dice.cells import Cell
+from tv_jax.certify.dice.choices import Uniform
 from tv_jax.certify.dice.operations import OPERATIONS, SHORT
 from tv_jax.certify.dice.paths import refuse, refuse_methods
 from tv_jax.certify.dice.races import best, winner

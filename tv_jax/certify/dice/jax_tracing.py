@@ -28,7 +28,8 @@ from jax._src import core, source_info_util
 
 from tv_jax.certify.dice import jax_rules as rules
 from tv_jax.certify.dice import races
-from tv_jax.certify.dice.cells import FINE, Uniform
+from tv_jax.certify.dice.cells import FINE
+from tv_jax.certify.dice.choices import Uniform
 from tv_jax.certify.dice.operations import OPERATIONS, computed
 from tv_jax.certify.dice.paths import (
   Path,

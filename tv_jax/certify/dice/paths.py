@@ -114,7 +114,7 @@ class Path:
     self.others: list[tuple[float, Choice]] = []  # weights and ends of branches
     self.bounds: frozenset = frozenset()  # on the noise: see ratios.py
     self.variables = 0  # number of exponential variables
-    self.blur = Fraction(0)  # see `cells._blur`
+    self.blur = Fraction(0)  # see `choices.blur`
     self.ended: BaseException | None = None
     self.number = 0  # number of the run; a repetition has the next number
     self.draws = 0
@@ -130,7 +130,7 @@ class Path:
       raise CutError
     return ratios.chance(linked | new) / ratios.chance(linked)
 
-  def take(self, weights: Sequence[Fraction], edge: int | None = None) -> int:
+  def choose(self, weights: Sequence[Fraction], edge: int | None = None) -> int:
     """Makes a choice.
 
     Args:

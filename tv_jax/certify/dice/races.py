@@ -1,7 +1,6 @@
-"""Races: the largest or smallest of random numbers.
+"""The largest or smallest of random numbers: which entries race, and how fast.
 
-Entries of a race are a single choice among the entries. Comparisons of pairs
-would need a path for each sequence of leaders.
+An entry wins with a probability that is proportional to its rate.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tv_jax.certify.dice.cells import TINY, Cell, Exponential, exp
-from tv_jax.certify.dice.paths import current
+from tv_jax.certify.dice import choices
+from tv_jax.certify.dice.cells import TINY, Cell, exp
 
 
 def best(race: Callable, numbers: np.ndarray, axis: int, k: int = 1):
@@ -56,7 +55,7 @@ def winner(row: Sequence) -> int:
     or max(rest.values(), default=least) > least
   ):
     return int(np.argmax(np.array([*entries, None], object)[:-1]))
-  return _won({i: x.source for i, x in noise.items()}, rates)
+  return choices.race({i: x.source for i, x in noise.items()}, rates)
 
 
 def loser(row: Sequence) -> int:
@@ -82,25 +81,3 @@ def _rates(noise: dict[int, Any]) -> dict[int, Any]:
     return None
 
   return {i: rate(i, x) for i, x in noise.items()}
-
-
-def _won(variables: dict[int, Exponential], rates: dict[int, Fraction]) -> int:
-  """Returns the key of the winner, which has the least E / rate."""
-  path, total = current(), sum(rates.values())
-  for variable in variables.values():
-    variable.enter()
-  index = {i: variable.index for i, variable in variables.items()}
-  known = {i for bound in path.bounds for i in bound[:2]}
-  linked = not known.isdisjoint(index.values())
-
-  def bounds_of(i: int) -> list[tuple]:
-    others = [j for j in rates if j != i]
-    return [(index[j], index[i], rates[j] / rates[i]) for j in others]
-
-  if linked:
-    weights = [path.chance(bounds_of(i)) for i in rates]
-  else:
-    weights = [rate / total for rate in rates.values()]
-  first = [*rates][path.take(weights) if len(weights) > 1 else 0]
-  path.bounds |= {*bounds_of(first)}
-  return first

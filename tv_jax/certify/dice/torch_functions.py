@@ -11,7 +11,7 @@ import torch
 
 from tv_jax.certify.dice import arrays, generators
 from tv_jax.certify.dice.cells import exponential, uniform
-from tv_jax.certify.dice.generators import draw
+from tv_jax.certify.dice.choices import draw, draw_distinct
 from tv_jax.certify.dice.paths import RefusedError, rational, refuse
 from tv_jax.certify.dice.tensors import FINE, Random, fill
 
@@ -49,7 +49,7 @@ def _multinomial(input, num_samples=1, replacement=False):
   if num_samples == 1 or replacement:
     drawn = [[draw(row) for _ in range(num_samples)] for row in rows]
   else:
-    drawn = [generators.draw_distinct(row, num_samples) for row in rows]
+    drawn = [draw_distinct(row, num_samples) for row in rows]
   return torch.tensor(drawn).reshape(*input.shape[:-1], num_samples)
 
 
