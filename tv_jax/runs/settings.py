@@ -280,10 +280,11 @@ def grid(settings: Run) -> list[Method]:
   values = [
     getattr(settings, f"{axis}s") for axis in AXES if axis not in DRAFTED_AXES
   ]
-  return [
-    Method(**dict(zip(AXES, (*place, *point), strict=True)))
+  points: list[dict[str, Any]] = [
+    dict(zip(AXES, (*place, *point), strict=True))
     for place, point in itertools.product(places, itertools.product(*values))
   ]
+  return [Method(**axes) for axes in points]
 
 
 def decoding(
