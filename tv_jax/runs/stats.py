@@ -54,16 +54,16 @@ def by_token(cycles: pd.DataFrame, by: By = (), of: str = "gained"):
 def difference(cycles: pd.DataFrame, by: By = (), base: str = "token_level"):
   """Returns the tokens that rules expect beyond `base` on the same drafts.
 
-  The cycles of `base` itself are left out.
+  The cycles of `base` itself and of plain decoding are left out.
   """
-  others = cycles[cycles["verifier"] != base]
+  others = cycles[~cycles["verifier"].isin([base, PLAIN])]
   more = others["expected"] - others[f"expected_{base}"]
   return by_token(others.assign(more=more), by, "more")
 
 
 def gain(cycles: pd.DataFrame, by: By = (), base: str = "token_level"):
   """Returns `difference` in percent of the expected length of `base`."""
-  others = cycles[cycles["verifier"] != base]
+  others = cycles[~cycles["verifier"].isin([base, PLAIN])]
   return percent(ratio(others, by, ["expected"], [f"expected_{base}"]))
 
 
