@@ -349,6 +349,20 @@ def test_what_is_no_output_is_refused(program, message):
     certify.check_program(program)
 
 
+@pytest.mark.parametrize("seed", range(16))
+def test_draws_that_are_not_seen_do_not_pass_for_a_fault(seed):
+  unseen = np.random.default_rng(seed).random
+
+  def verify_one(tree, tokens, q, p, rng):
+    if unseen() * q[0][tokens[1]] < p[0][tokens[1]]:
+      return [1], by_choice(rng, p[1])
+    left = np.maximum(p[0] - q[0], 0)
+    return [], by_choice(rng, left / left.sum())
+
+  with pytest.raises(certify.ExploreError, match="numbers that are not seen"):
+    certify.check_program(verify_one, tree="chain:1", vocabulary=3)
+
+
 def test_a_program_in_no_contract_is_refused():
   with pytest.raises(ValueError, match="name its parameters"):
     certify.check_program(lambda x: x)

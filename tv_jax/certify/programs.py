@@ -18,6 +18,7 @@ import numpy as np
 
 from tv_jax.certify.compare import compare
 from tv_jax.certify.dice import ExploreError, explore, jax_tracing
+from tv_jax.certify.dice.paths import DIFFERENT
 from tv_jax.certify.plan import WIDE
 from tv_jax.certify.report import FLOAT32, Case, Settings
 from tv_jax.certify.worlds import CONTEXT, Endless, World
@@ -27,6 +28,10 @@ from tv_jax.tree import Tree
 
 CYCLE = "cycle(p, q, context, rng) -> tokens"
 VERIFY = "verify(tree, tokens, q, p, rng) -> (path, next token)"
+
+
+# A failing case is run again so often, if that takes fewer runs than these.
+_AGAIN, _MOST_AGAIN = 8, 1000
 
 
 def contract(program: Callable) -> str | None:
@@ -107,6 +112,25 @@ def run(
     blur=float(law.blur),
     failures=law.failures,
   )
+
+
+def confirm(case: Case, again: Callable[[], Case]) -> None:
+  """Refuses a program whose failing case differs when it is run again.
+
+  Draws that are not seen would pass for a fault: an exploration repeats each of
+  its runs only once.
+
+  Args:
+    case: The failing case.
+    again: Runs the case.
+
+  Raises:
+    ExploreError: The case differs.
+  """
+  for _ in range(min(_AGAIN, _MOST_AGAIN // case.runs)):
+    other = again()
+    if (other.distance, other.prefix) != (case.distance, case.prefix):
+      raise ExploreError(f"two explorations differ: {DIFFERENT}")
 
 
 def _tokens(output, V: int) -> tuple[int, ...]:
