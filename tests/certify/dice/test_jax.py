@@ -50,6 +50,10 @@ def keeps(key):
     (lambda key: jnp.argmax(held(key, 2)), "compares two random numbers"),
     (lambda key: random.normal(key) < 0, "JAX's erf_inv, which cannot be"),
     (jax.jit(lambda key: random.normal(key) < 0), "test_jax.py, line"),
+    (
+      lambda key: jax.lax.bitcast_convert_type(held(key), jnp.int32) % 7,
+      "reads the bits of random numbers",
+    ),
     (lambda key: random.bits(key) & 1, "random bits to JAX's and, as"),
     (lambda key: random.gamma(key, 1.0), "draws by random_gamma"),
     (lambda key: jax.debug.print("{}", held(key)), "JAX's debug_print"),

@@ -88,8 +88,10 @@ def _raced(largest: bool, x, axes, index_dtype, **_):
   return places.squeeze(*axes).astype(index_dtype)
 
 
-def _as_float(bits: Bits) -> Cell:
-  return bits.as_float()
+def _as_float(entry, kind: np.dtype):
+  if type(entry) is not Bits or kind.kind != "f":
+    refuse("reads the bits of random numbers")
+  return entry.as_float()
 
 
 def _top_k(x, k, axis=-1, **_):
@@ -108,5 +110,7 @@ OTHERS: dict[str, Callable] = {
   "clamp": _clamped,
   "or": np.bitwise_or,
   "shift_right_logical": np.right_shift,
-  "bitcast_convert_type": lambda x, **_: np.frompyfunc(_as_float, 1, 1)(x),
+  "bitcast_convert_type": lambda x, new_dtype: np.frompyfunc(
+    lambda entry: _as_float(entry, np.dtype(new_dtype)), 1, 1
+  )(x),
 }
