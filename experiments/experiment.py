@@ -183,7 +183,7 @@ def planned(
     devices: The number of devices that share a target; None: as configs say.
   """
   result: dict[str, Planned] = {}
-  given = dict(config_flag.given_fields(argv))
+  given = [*config_flag.given_fields(argv)]
   defaults = experiment.configs[: 1 if smoke else None]
   for source, config in config_flag.several(argv, defaults).items():
     always = dict(SMOKE if smoke else {})
@@ -196,10 +196,10 @@ def planned(
       always["models.devices"] = devices
     shards = experiment.sweep(config, smoke)
     swept = set.intersection(*map(set, shards.values()))
-    _check_fields(experiment, source, config, swept, given)
+    _check_fields(experiment, source, config, swept, dict(given))
     for shard, own in shards.items():
       fields = {**always, **experiment.base, **own}
-      kept = [flag for field, flag in given.items() if field not in fields]
+      kept = [flag for field, flag in given if field not in fields]
       # A tuple that is given twice would be joined, so give it once.
       kept += [f"--config.{field}={value}" for field, value in fields.items()]
       flags = f"--config={source}", *kept

@@ -95,6 +95,9 @@ def _render(groups: Sequence[Group], *, name: str, axis: str) -> Artefact:
   x, number = ("drafted nodes", nodes) if trees else (axis, float)
   fixed = ["kind", *(part for part in CONDITION if part != axis)]
   for group in groups:
+    artefact.notes += group.notes
+    if group.drafted.empty:
+      continue
     rules, lengths, gains = group.rules, {}, {}
     kinds = group.drafted["tree"].astype(str)
     if trees:
@@ -126,7 +129,6 @@ def _render(groups: Sequence[Group], *, name: str, axis: str) -> Artefact:
         gains, x=x, y=f"gain over {rules[0]}, %", zero=True
       ),
     }
-    artefact.notes += group.notes
   artefact.notes += [NOTE, *_about_paper(groups)]
   return artefact
 
@@ -158,10 +160,10 @@ def _render_main(groups: Sequence[Group]) -> Artefact:
       table.index.name = "task"
       artefact.tables.append(_table(f"{group.name}, {title}", table, printed))
       gains[title] = gain.dropna(subset="mean")
-    whole = pd.concat(gains, names=["title"])
     for rule in others:
-      if rule in whole.index.get_level_values("verifier"):
-        said = _said(whole.xs(rule, level="verifier"))
+      parts = {x: y.loc[rule] for x, y in gains.items() if rule in y.index}
+      if parts:
+        said = _said(pd.DataFrame(parts).T)
         artefact.reading.append(
           f"{group.models}: on the same drafts {rule} gains {said}."
         )

@@ -60,9 +60,10 @@ def render(groups: Sequence[Group]) -> Artefact:
       )
     artefact.notes += group.notes
   names = "-".join(group.name for group in groups)
-  artefact.figures[f"drafts-{names}"] = figures.lines(
-    panels, x="drafted nodes", y="tokens a cycle", height=4.0
-  )
+  if panels:
+    artefact.figures[f"drafts-{names}"] = figures.lines(
+      panels, x="drafted nodes", y="tokens a cycle", height=4.0
+    )
   artefact.notes.append(NOTE)
   return artefact
 

@@ -12,6 +12,7 @@ With --samples it tests the samples of any other engine (docs/samplers.md).
 import itertools
 import math
 import pathlib
+import sys
 import zlib
 
 import numpy as np
@@ -23,6 +24,7 @@ from tv_jax.certify.engine import expected, samples, statistics, tiny_pairs
 from tv_jax.io import cli, reading
 from tv_jax.io.errors import UserError
 from tv_jax.io.names import raised, split
+from tv_jax.models import native
 from tv_jax.proposals import PROPOSALS
 from tv_jax.proposals import resolve as resolve_proposal
 
@@ -80,7 +82,7 @@ def main() -> int:
     # Each case has its own draws, so that the p-values are independent.
     seed = zlib.crc32(f"{_SEED.value} {' '.join(names)}".encode())
     # Refilling slots one by one is slow, and the same programs run.
-    rows_ = _ROWS.value // (5 if case.refills else 1)
+    rows_ = max(1, _ROWS.value // (5 if case.refills else 1))
     size = min(_BATCH, rows_)
     try:
       if names[:2] not in drifts:
@@ -115,6 +117,12 @@ def _plan() -> list[tuple[tuple[str, ...], tiny_pairs.EngineCase]]:
   drawn = {name: resolve_proposal(name) for name in drawn}
   trees = {text: tree_lib.parse(text) for text in trees}
   known, ruled, many = tiny_pairs.KINDS, [*rules], [*PROPOSALS, *drawn]
+  if tiny_pairs.QUANTISED in kinds and not native.used():
+    reason = "quantised weights need a CPU and a C++ compiler"
+    if _KINDS.present:
+      raise UserError(f"draft {tiny_pairs.QUANTISED!r}: {reason}")
+    print(f"{reason}: their cases are left out", file=sys.stderr)
+    kinds.remove(tiny_pairs.QUANTISED)
   if unknown := {*kinds} - {*known}:
     raise UserError(f"draft {min(unknown)!r}: not one of {', '.join(known)}")
   truncations = [*itertools.product(*_truncations("0.5 1", "1 0.8"))]

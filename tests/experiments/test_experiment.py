@@ -196,6 +196,10 @@ def test_a_configs_temperatures_are_kept(tmp_path):
   for name in set(names.NAMES) - {"temperature"}:
     for run_ in experiment.planned(names.find(name), argv):
       assert run_.settings.temperatures == (0.6, 1.0)
+  # As ml_collections joins them.
+  argv[2:] = ["--config.temperatures=0.6", "--config.temperatures=1.0"]
+  (run_, *_) = experiment.planned(names.find("depth"), argv)
+  assert run_.settings.temperatures == (0.6, 1.0)
   # A sweep over two axes is a call.
   trees = ["chain:2", "chain:4"]
   both = sweeps.sweep("both", "Both", "trees", trees, temperatures=(0.6, 1.0))
@@ -260,6 +264,13 @@ def test_the_documents_experiment_is_one(tmp_path, monkeypatch):
   (table,) = width.render([experiment.read(tmp_path / "run")]).tables
   assert [*table.cells.index] == trees
   assert (table.cells != NOTHING).all(axis=None)
+
+
+@pytest.mark.parametrize("name", names.NAMES)
+def test_a_run_without_a_drafted_answer_is_told(tmp_path, name):
+  """Tables may be made while runs go on, and one has just begun."""
+  unit(tmp_path, [])
+  assert "0 questions" in " ".join(render(name, tmp_path).notes)
 
 
 def test_a_field_that_the_experiment_sets_is_refused():

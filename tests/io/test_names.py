@@ -199,6 +199,16 @@ class TestSources:
       source.write("# changed\n")
     assert names.source_hash(rule, rule.name) not in ("", before)
 
+  def test_an_import_that_failed_when_it_was_loaded_is_passed_over(
+    self, folder
+  ):
+    """The file is a package's module and a script."""
+    with (folder / "my_module.py").open("a") as source:
+      source.write("try:\n  from .my_helper import bare\n")
+      source.write("except ImportError:\n  pass\n")
+    rule = verifiers.resolve("my_module:rule")
+    assert names.source_hash(rule, rule.name)
+
   def test_what_is_built_in_or_installed_has_none(self):
     for name, thing in {**VERIFIERS, **PROPOSALS}.items():
       assert names.source_hash(thing, name) == ""

@@ -1,6 +1,7 @@
 """Sweeps: units cover the experiment's runs, and finished units are skipped."""
 
 import dataclasses
+import json
 import pathlib
 import sys
 
@@ -70,6 +71,13 @@ def test_what_is_done_is_left_out_if_it_is_the_same(finished):
   assert unit.progress.endswith("temperature-0.2: done, 0 of ? answers")
   other = dataclasses.replace(unit.settings, max_new_tokens=7)
   assert not unit._replace(settings=other).done
+  # A field of another version: the run names it, and its folder.
+  file = unit.folder / store.CONFIG
+  kept = store.load(file)
+  file.write_text(json.dumps(kept | {"gone": 1}))
+  assert not unit.done
+  file.write_text(json.dumps(kept))
+  assert unit.done
   # All that can change is in tests/runs/test_sources.py.
   tree.write_text("[-1, 0, 0]")
   assert not unit.done

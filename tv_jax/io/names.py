@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import hashlib
 import importlib.util
+import itertools
 import os
 import pathlib
 import pkgutil
@@ -203,10 +204,13 @@ def _imports(path: pathlib.Path, package: str) -> Iterator[str]:
       nodes += ast.iter_child_nodes(node)
     if isinstance(node, ast.Import):
       for alias in node.names:
-        yield from (alias.name, alias.name.partition(".")[0])
+        yield from itertools.accumulate(alias.name.split("."), "{}.{}".format)
     elif isinstance(node, ast.ImportFrom):
       relative = "." * node.level + (node.module or "")
-      source = importlib.util.resolve_name(relative, package)
+      try:
+        source = importlib.util.resolve_name(relative, package)
+      except ImportError:  # a script's `try: from .helper import ..`
+        continue
       yield source
       yield from (f"{source}.{alias.name}" for alias in node.names)
 

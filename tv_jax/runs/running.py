@@ -138,7 +138,10 @@ def run(
 def unchanged(folder: pathlib.Path, settings: Run) -> bool:
   """Returns whether a finished run has these settings, and the same inputs."""
   config = store.load(folder / store.CONFIG)
-  kept = from_config(config)
+  try:
+    kept = from_config(config)
+  except UserError:  # another version's
+    return False
   if kept != settings:
     return False
   now = sources.hashes(kept, read_questions(kept), finished=True)

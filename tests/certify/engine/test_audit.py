@@ -250,6 +250,16 @@ print(json.dumps([names for names, _ in audit._plan()]))
 """
 
 
+def test_quantised_weights_are_left_out_where_there_are_none(monkeypatch):
+  """As on a GPU, or without a compiler."""
+  monkeypatch.setenv("TV_JAX_NATIVE", "0")
+  code = [sys.executable, "-c", PLAN]
+  done = subprocess.run(code, capture_output=True, check=True, cwd=stores.ROOT)
+  assert b"need a CPU and a C++ compiler: their cases are left" in done.stderr
+  kinds = {kind for kind, *_ in json.loads(done.stdout)}
+  assert kinds == {*tiny_pairs.KINDS} - {"quantised"}
+
+
 def test_all_pairs_of_options_are_audited():
   code = [sys.executable, "-c", PLAN]
   done = subprocess.run(code, capture_output=True, check=True, cwd=stores.ROOT)
