@@ -183,9 +183,9 @@ def planned(
     devices: The number of devices that share a target; None: as configs say.
   """
   result: dict[str, Planned] = {}
-  given = [*config_flag.given_fields(argv)]
   defaults = experiment.configs[: 1 if smoke else None]
   for source, config in config_flag.several(argv, defaults).items():
+    given = [*config_flag.given_fields(argv, config)]
     always = dict(SMOKE if smoke else {})
     trees = names.split(config.trees)
     if smoke and trees[2:]:

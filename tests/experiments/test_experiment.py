@@ -279,6 +279,13 @@ def test_a_field_that_the_experiment_sets_is_refused():
   assert "is set by the experiment itself" in done.stderr
 
 
+@pytest.mark.parametrize("switch", ["--noconfig.plain", "--config.plain=0"])
+def test_a_switch_takes_no_argument(switch):
+  argv = ["", "--config=quickstart", switch, "main_table"]
+  (run_, *_) = experiment.planned(names.find("main_table"), argv)
+  assert not run_.settings.plain
+
+
 def test_a_configs_trees_that_are_not_run_are_named(capsys):
   argv = ["", "--config=configs/smollm2.py"]
   (run_,) = experiment.planned(names.find("drafts"), argv)

@@ -1,5 +1,7 @@
 """The flag --config, of ml_collections: a file, or a bundled one's name."""
 
+import functools
+import operator
 import pathlib
 import re
 import sys
@@ -69,11 +71,13 @@ def several(argv: Sequence[str], default: Sequence[str]) -> dict[str, Any]:
   return configs
 
 
-def given_fields(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
-  """Yields the fields that a command line sets, and the arguments."""
+def given_fields(argv: Sequence[str], config) -> Iterator[tuple[str, str]]:
+  """Yields the fields of a config that argv sets, and the arguments."""
   for argument, following in zip(argv, [*argv[1:], "-"], strict=True):
     if match := _FIELD.match(argument):
+      value = functools.reduce(operator.getitem, match[1].split("."), config)
       apart = "=" not in argument and not following.startswith("-")
+      apart &= not isinstance(value, bool)  # what follows is another argument
       yield match[1], f"{argument}={following}" if apart else argument
 
 
