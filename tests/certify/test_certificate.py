@@ -92,6 +92,14 @@ def with_a_coin_more(draft, eta):
   return dataclasses.replace(made, threshold=threshold)
 
 
+def test_a_users_rule_is_certified_in_float64_wherever_it_is_asked():
+  """As in a process that has not turned float64 on."""
+  rule = verifiers.Verifier(offers=VERIFIERS["traversal"].offers, walk=UP)
+  found = certify.check(rule, "without_replacement", "chain:2")
+  assert found.lossless
+  assert found.distance < 1e-12
+
+
 def test_a_rule_may_toss_the_roots_coin(x64):
   check = certify.check(with_a_coin_more, WITHOUT, FORK, settings(cases=9))
   assert check.lossless, repr(check)

@@ -11,7 +11,6 @@ import itertools
 import time
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from absl import flags
 
@@ -139,7 +138,6 @@ def main() -> int:
     return _certify_program(settings)
   entries, to_certify = _plan(settings)
   widths = {k for entry in entries for k in entry.tree.family_sizes}
-  jax.config.update("jax_enable_x64", not _F32.value)
   of_proposals = {}
   for proposal in to_certify:
     check = certify.check_proposal(proposal, settings, tuple(sorted(widths)))

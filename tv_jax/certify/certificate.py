@@ -65,6 +65,11 @@ def check(
     settings: How much to check.
     proposal_check: The result for the proposal, if it was certified before.
   """
+  with settings.precision:
+    return _check(verifier, proposal, tree, settings, proposal_check)
+
+
+def _check(verifier, proposal, tree, settings, proposal_check) -> Certificate:
   proposal, tree = proposals.resolve(proposal), tree_lib.resolve(tree)
   rule = resolve(verifier)
   if reason := unsupported_reason(rule, tree, proposal):
@@ -115,15 +120,14 @@ def smallest_failure(
       return []
     few = settings._replace(vocabulary=V, cases=18)
     try:
-      run = rules.compile_rule(verifier, proposal, tree, few)
-      return [*map(run, plan.of_rule(proposal, tree, few))]
+      with settings.precision:
+        run = rules.compile_rule(verifier, proposal, tree, few)
+        return [*map(run, plan.of_rule(proposal, tree, few))]
     except Exception:  # the rule refuses this tree
       return []
 
   found = [
-    case
-    for case in smaller(known, cases_on)
-    if case.wrong == known.wrong and (case.wrong or case.faults)
+    case for case in smaller(known, cases_on) if case.wrong == known.wrong
   ]
   small = smallest([known, *found]) or known
   return small._replace(faults=known.faults or small.faults)

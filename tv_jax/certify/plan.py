@@ -1,8 +1,8 @@
 """The trees and the worlds in which a rule or a program is tried.
 
 A small vocabulary hides faults of late siblings and of long tails. So there are
-3, 5 or 6, and 64 tokens, and the trees have every depth and number of siblings
-of the trees in papers.
+3 to 6 tokens and 64, and the trees have every depth and number of siblings of
+the trees in papers.
 """
 
 from __future__ import annotations

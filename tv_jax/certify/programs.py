@@ -21,7 +21,7 @@ from tv_jax.certify.dice import ExploreError, explore, jax_tracing
 from tv_jax.certify.dice.paths import DIFFERENT
 from tv_jax.certify.plan import WIDE
 from tv_jax.certify.report import FLOAT32, Case, Settings
-from tv_jax.certify.worlds import CONTEXT, Endless, World
+from tv_jax.certify.worlds import CONTEXT, Endless
 from tv_jax.io.errors import UserError
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
@@ -30,7 +30,7 @@ CYCLE = "cycle(p, q, context, rng) -> tokens"
 VERIFY = "verify(tree, tokens, q, p, rng) -> (path, next token)"
 
 
-# A failing case is run again so often, if that takes fewer runs than these.
+# A failing case is run again this often, or until this many runs are made.
 _AGAIN, _MOST_AGAIN = 8, 1000
 
 
@@ -53,7 +53,7 @@ def run(
   program: Callable,
   proposal: Proposal,
   tree: Tree | None,
-  world: World | Endless,
+  world: Endless,
   settings: Settings,
 ) -> Case:
   """Runs a program in a world.
@@ -117,8 +117,8 @@ def run(
 def confirm(case: Case, again: Callable[[], Case]) -> None:
   """Refuses a program whose failing case differs when it is run again.
 
-  Draws that are not seen would pass for a fault: an exploration repeats each of
-  its runs only once.
+  Draws that are not seen would pass for a fault: an exploration repeats only
+  its first runs, and these once.
 
   Args:
     case: The failing case.
@@ -150,7 +150,7 @@ def _as_cycle(
   program: Callable,
   proposal: Proposal,
   tree: Tree | None,
-  world: World | Endless,
+  world: Endless,
   arrays: str,
 ) -> Callable:
   """Returns a program as a function from rng to its output."""

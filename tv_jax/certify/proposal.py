@@ -100,6 +100,11 @@ def check_proposal(
     widths: Further numbers of siblings. A number is left out if it exceeds the
       vocabulary or has too many tuples.
   """
+  with settings.precision:
+    return _check_proposal(proposal, settings, widths)
+
+
+def _check_proposal(proposal, settings, widths) -> ProposalCheck:
   sizes, errors, fault = set(), [0.0], ""
   for k, laws, count in _plan(settings, widths):
     try:

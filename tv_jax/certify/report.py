@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -48,6 +49,11 @@ class Settings(NamedTuple):
   strict: bool = False
   budget: int | None = None
   seed: int = 0
+
+  @property
+  def precision(self):
+    """A context in which JAX has the precision of the dtype."""
+    return jax.enable_x64(self.dtype == np.float64)
 
   def tokens(self, tree: Tree) -> int:
     """Returns V of a rule's worlds."""

@@ -117,15 +117,6 @@ def tokens_for(siblings: int, V: int | None = None) -> int:
   return V
 
 
-def path_of(context: int, V: int) -> tuple[int, ...]:
-  """Returns the tokens of a context."""
-  path = []
-  while context:
-    context, token = divmod(int(context) - 1, V)
-    path.append(token)
-  return tuple(path[::-1])
-
-
 def _smooth(rng, V):
   return rng.dirichlet(np.ones(V)), rng.dirichlet(np.ones(V))
 
