@@ -15,7 +15,7 @@ from tv_jax.certify.worlds import Endless
 V = 3
 LENGTH = common.DEPTH + 1  # maximum number of tokens of a cycle
 PAIRS = 4
-SETTINGS = certify.Settings(tolerance=1e-12)
+SETTINGS = certify.Settings(vocabulary=V, tolerance=1e-12)
 TREE = tree.from_parents([-1, 0, 0, 1, 1])  # two drafts, two below the first
 
 
@@ -55,10 +55,14 @@ def measure(program, world: Endless) -> tuple[float, float]:
     Total variation between the output and the target, and the mean number of
     tokens of a cycle.
   """
-  shape = None if programs.contract(program) == programs.CYCLE else TREE
   drawn = proposals.WITHOUT_REPLACEMENT
-  case = programs.run(program, drawn, shape, world, SETTINGS)
+  case = programs.run(program, drawn, tree_of(program), world, SETTINGS)
   return case.distance, case.length
+
+
+def tree_of(program) -> tree.Tree | None:
+  """Return the tree that a program gets: a cycle drafts for itself."""
+  return None if programs.contract(program) == programs.CYCLE else TREE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +92,8 @@ def row(program: ModuleType) -> Row:
     every.append(constant(*pair))
   measured = [[measure(x, world) for x in both] for world in every]
   caught, mended = (
-    certify.check_program(x, tree=TREE, **SETTINGS._asdict()) for x in both
+    certify.check_program(x, tree=tree_of(x), **SETTINGS._asdict())
+    for x in both
   )
   return Row(
     program=program,

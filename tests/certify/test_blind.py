@@ -100,3 +100,6 @@ def test_how_siblings_are_drawn_is_asked_and_said():
       assert f"siblings, drawn {drawn}\n" in repr(found) + "\n"
   with pytest.raises(ValueError, match="a cycle is not told how siblings"):
     certify.check_program(chain, proposal="top_k")
+  # A tree would leave out the cases of 5 and 64 tokens.
+  with pytest.raises(ValueError, match="drafts for itself: leave out tree=cha"):
+    certify.check_program(chain, tree="chain:2")

@@ -163,6 +163,8 @@ def check_program(
     )
   if cycle and proposal != WITHOUT_REPLACEMENT:
     raise UserError("a cycle is not told how siblings are drawn")
+  if cycle and tree not in (None, plan.CHAINS):
+    raise UserError(f"a cycle drafts for itself: leave out tree={tree!s}")
   trials = plan.of_program(cycle, proposal, tree, settings)
   cases, runs = [], 0
   for trial in trials:
