@@ -45,8 +45,9 @@ _KINDS = flags.DEFINE_string(
 _EVERY = flags.DEFINE_bool(
   "every",
   False,
-  "Audit all combinations. By default each kind of draft, rule and proposal is"
-  " audited on one of the trees, at one of the temperatures and truncations.",
+  "Audit all combinations, as if trees, temperatures or top-p are given. By"
+  " default each kind of draft, rule and proposal is audited on one of the"
+  " trees, at one of the temperatures and truncations.",
 )
 _TEMPERATURES = flags.DEFINE_string(
   "temperatures", None, "Above 0. Default: 0.5 and 1; with --samples 1."
@@ -126,7 +127,9 @@ def _plan() -> list[tuple[tuple[str, ...], tiny_pairs.EngineCase]]:
   if unknown := {*kinds} - {*known}:
     raise UserError(f"draft {min(unknown)!r}: not one of {', '.join(known)}")
   truncations = [*itertools.product(*_truncations("0.5 1", "1 0.8"))]
-  plan = []
+  # What is asked for is audited.
+  asked = any(flag.present for flag in (_TREES, _TEMPERATURES, _TOP_P))
+  plan, every = [], _EVERY.value or asked
   for kind, rule, proposal in itertools.product(kinds, rules, drawn):
     settings = [
       (shape, *truncation)
@@ -135,7 +138,7 @@ def _plan() -> list[tuple[tuple[str, ...], tiny_pairs.EngineCase]]:
         rules[rule], trees[shape], drawn[proposal]
       )
     ]
-    if settings and not _EVERY.value:
+    if settings and not every:
       # With these steps, all pairs of two options occur by default.
       place = known.index(kind) + 3 * (ruled.index(rule) + many.index(proposal))
       settings = [settings[place % len(settings)]]
