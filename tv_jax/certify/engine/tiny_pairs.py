@@ -113,7 +113,8 @@ def models(kind: str) -> tuple[Model, Model]:
   row = drafting.KINDS.get(kind, drafting.KINDS["independent"])
   module = row.module(configs.get(kind, config))
   # With these seeds the draft is poor enough that rows take several cycles.
-  params = _random(jax.random.key(3 if kind == "dspark" else 1), module)
+  seed = {"dspark": 3, QUANTISED: 2}.get(kind, 1)
+  params = _random(jax.random.key(seed), module)
   shared = {x: y for x, y in target.params.items() if x in module.of_target}
   params |= {name: x for name, x in shared.items() if name in params}
   if kind == "eagle3":
