@@ -43,7 +43,7 @@ def files_of(text):
 def programs_of(text):
   """Returns (program, printed or None) for the other fenced blocks."""
   found = re.findall(
-    r"^```python\n(.*?)^```$\n?((?:\n|    .*\n)*)", text, re.M | re.S
+    r"^```python\n(.*?)^```$\n?((?:\n|    [^\n]*\n)*)", text, re.M | re.S
   )
   return [
     (block, None if re.match(rf"\s*(\$|{COMMAND}|$)", below) else clean(below))
