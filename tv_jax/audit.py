@@ -78,19 +78,20 @@ def main() -> int:
   """Prints a line for each case; returns 1 if one fails."""
   if _SAMPLES.value:
     return _audit_samples(_SAMPLES.value)
-  plan, rows, drifts = _plan(), [], {}
+  plan, rows, drifts, total = _plan(), [], {}, 0
   for names, case in plan:
     # Each case has its own draws, so that the p-values are independent.
     seed = zlib.crc32(f"{_SEED.value} {' '.join(names)}".encode())
     # Refilling slots one by one is slow, and the same programs run.
-    rows_ = max(1, _ROWS.value // (5 if case.refills else 1))
-    size = min(_BATCH, rows_)
+    asked = max(1, _ROWS.value // (5 if case.refills else 1))
+    size = min(_BATCH, asked)
     try:
       if names[:2] not in drifts:
         drifts[names[:2]] = expected.drift(case)
-      counts, cycles, faults = tiny_pairs.count(case, rows_, size, seed)
+      counts, cycles, faults = tiny_pairs.count(case, asked, size, seed)
     except Exception as error:  # a user's rule may raise anything
       raise UserError(f"{' '.join(names)}: {raised(error)}") from error
+    total += counts.sum()
     p_value = statistics.chi_square(counts, expected.law(case))
     row = " ".join(names), p_value, cycles, faults, drifts[names[:2]]
     rows.append(statistics.CaseResult(*row))
@@ -100,7 +101,7 @@ def main() -> int:
   if len(rows) >= 20 and uniform < statistics.LEVEL:
     failures.append(f"the p-values are not uniform: p = {uniform:.1e}")
   print(
-    f"{len(rows)} cases of {_ROWS.value:,} rows: the least p-value is"
+    f"{len(rows)} cases, {total:,} rows in all: the least p-value is"
     f" {least:.2g}, or {min(1, least * len(rows)):.2g} for so many; p-values"
     f" against the uniform law: {uniform:.2g}"
   )
@@ -117,7 +118,7 @@ def _plan() -> list[tuple[tuple[str, ...], tiny_pairs.EngineCase]]:
   rules = {name: verifiers.resolve(name) for name in rules}
   drawn = {name: resolve_proposal(name) for name in drawn}
   trees = {text: tree_lib.parse(text) for text in trees}
-  known, ruled, many = tiny_pairs.KINDS, [*rules], [*PROPOSALS, *drawn]
+  known = tiny_pairs.KINDS
   if tiny_pairs.QUANTISED in kinds and not native.used():
     reason = "quantised weights need a CPU and a C++ compiler"
     if _KINDS.present:
@@ -140,7 +141,8 @@ def _plan() -> list[tuple[tuple[str, ...], tiny_pairs.EngineCase]]:
     ]
     if settings and not every:
       # With these steps, all pairs of two options occur by default.
-      place = known.index(kind) + 3 * (ruled.index(rule) + many.index(proposal))
+      number = [*rules].index(rule) + [*PROPOSALS, *drawn].index(proposal)
+      place = known.index(kind) + 3 * number
       settings = [settings[place % len(settings)]]
     for shape, temperature, top_p in settings:
       case = tiny_pairs.case(

@@ -45,10 +45,7 @@ LIMITS = {"python": 0, "numpy": 0, "torch": 0, "jax": 1e-8}
 
 def laws(backend, law, *programs, limit=None):
   """Adds programs of one backend that have one law, exactly or nearly."""
-  marks = []
-  if backend == "torch":
-    no_torch = pytest.mark.skipif(torch is None, reason="no torch")
-    marks = [pytest.mark.parity, no_torch]
+  marks = [pytest.mark.parity] if backend == "torch" else []
   limit = LIMITS[backend] if limit is None else limit
   for program in programs:
     CASES.append(pytest.param(program, backend, law, limit, marks=marks))

@@ -284,7 +284,7 @@ def test_the_command():
     program="tv_jax.audit",
   )
   assert done.returncode == 0, done.stdout + done.stderr
-  assert "1 cases of 2,000 rows" in done.stdout
+  assert "1 cases, 2,000 rows in all" in done.stdout
   assert "chain:2 tv_jax.verifiers.block:RULE top_k 1 1: p " in done.stdout
 
 

@@ -137,7 +137,9 @@ def _stored(x: jax.Array):
   type_ = getattr(gguf.GGMLQuantizationType, _TYPE)
   form, L = quantised.FORMS[_TYPE], native.lanes()
   blocks = gguf.quantize(np.asarray(x), type_)
-  words = packing.pack(_TYPE, blocks.reshape(len(x), x.shape[1] // 32, -1))
+  words = packing.pack(
+    _TYPE, blocks.reshape(len(x), x.shape[1] // form.group, -1)
+  )
   words = words.reshape(len(x), -1)
   words = np.pad(words, ((0, -len(x) % L), (0, 0)))
   words = words.reshape(-1, L, words.shape[1]).swapaxes(1, 2).ravel()
