@@ -21,7 +21,7 @@ from tv_jax.engine.state import Caches, Params, State, empty_state
 from tv_jax.models import Model, borrowed, decoder, dspark, eagle
 from tv_jax.models import cache as caches
 from tv_jax.models import config as configs
-from tv_jax.models.config import Block, Config
+from tv_jax.models.config import Config
 from tv_jax.models.model import owned_specs
 from tv_jax.tree import Tree
 
@@ -130,7 +130,7 @@ def model(config: Config, make: Callable) -> Model:
 def head(target: Model, make: Callable) -> Model:
   """Makes an EAGLE-1 head: a layer of the target's shape, with a bias."""
   config = dataclasses.replace(target.config, num_hidden_layers=1)
-  return _draft(target, eagle.Eagle(config, True, target.mesh), make)
+  return _draft(target, eagle.Eagle(config, target.mesh), make)
 
 
 def _draft(target: Model, module, make: Callable) -> Model:
@@ -157,8 +157,10 @@ def block_draft(
     target.config,
     model_type="qwen3",
     num_hidden_layers=layers,
-    target_layers=reads,
-    block=Block(size=7, mask=0, rank=256, confidence=True),
+    target_layer_ids=reads,
+    block_size=7,
+    markov_rank=256,
+    enable_confidence_head=True,
   )
   return _draft(target, dspark.DSpark(config, target.mesh), make)
 
@@ -190,7 +192,7 @@ def arguments(
   """
   new = padded(config.max_new_tokens, NEW)
   slots = cache_slots(config.static, padded(longest, CHUNK) + 1, new)
-  layers = len(draft.config.target_layers) if draft else 0
+  layers = len(draft.config.target_layer_ids) if draft else 0
   features = target.config.hidden_size * max(layers, 1), target.config.dtype
 
   def make():

@@ -168,7 +168,7 @@ def test_the_pairs_are_what_their_files_say(files):
   assert pairs["llama2"].ends == (2,)
   assert pairs["llama2"].tokenizer("a").input_ids[0] == 1
   target, head = files["vicuna"]
-  assert drafting.load(head, models.load(target)).module.bias
+  assert drafting.load(head, models.load(target)).config.bias
 
 
 def test_a_legacy_tokenizer_reads_as_its_own_library_does(files):

@@ -14,11 +14,11 @@ import pytest
 
 import tv_jax
 from tests.lib import checkpoints, oracle, quick
-from tv_jax import distill, drafting, models, runs
+from tv_jax import distill, models, runs
 from tv_jax.distill import chances, data, distilling, drafts, learning, scoring
 from tv_jax.distill import text as texts
 from tv_jax.distill.distilling import Training
-from tv_jax.drafting import passes, teacher_forced
+from tv_jax.drafting import drafter_of, in_one_pass, passes
 from tv_jax.drafting.drafter import Committed
 from tv_jax.io import disk
 from tv_jax.models import mask
@@ -129,17 +129,17 @@ def _kept_programs(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", [*drafts.RECIPES, "dflash"])
 def test_levels_are_those_of_the_drafter_at_each_root(kind, monkeypatch):
-  monkeypatch.setattr(passes, "_ROOTS", 3)  # one pass has less than all
+  monkeypatch.setattr(in_one_pass, "_ROOTS", 3)  # one pass has less than all
   pair = checkpoints.pair(kind)
   draft, params = pair.draft, pair.draft.params
   T, D = 12, 3
   tokens = jnp.asarray(checkpoints.tokens(1, T, 48))
-  layers = draft.config.target_layers
+  layers = draft.config.target_layer_ids
   _, read = passes.target_features(pair.target, layers, tokens)
   roots = jnp.array([[5, 3, 6, 4]], jnp.int32)
-  levels = [*teacher_forced(draft.module, params, tokens, read, roots, D)]
+  drafter = drafter_of(draft.module)
+  levels = [*drafter.teacher_forced(params, tokens, read, roots, D)]
   assert len(levels) == D
-  drafter = drafting.KINDS[pair.kind].drafter(draft.module)
   for w, t in enumerate(roots[0].tolist()):
     cache = drafter.prefill(
       params,
@@ -207,12 +207,14 @@ def test_a_draft_that_knows_few_tokens_is_written_and_loaded(kind, tmp_path):
   assert abs(result.check.mean) < 4 * result.check.error + 1e-6
   # The same law by either way.
   rows = jnp.asarray([[1, 2, 3, 4]])
-  layers = pair.draft.config.target_layers
-  assert layers == made.module.config.target_layers
+  layers = pair.draft.config.target_layer_ids
+  assert layers == made.module.config.target_layer_ids
   _, theirs = passes.target_features(target, layers, rows)
   root = jnp.array([[1]], jnp.int32)
   written, fresh = (
-    next(teacher_forced(x.module, x.params, rows, theirs, root, 1)).logits
+    next(
+      drafter_of(x.module).teacher_forced(x.params, rows, theirs, root, 1)
+    ).logits
     for x in (pair.draft, made)
   )
   np.testing.assert_allclose(written, fresh, rtol=2e-2, atol=2e-2)
@@ -257,8 +259,8 @@ def test_the_loss_is_what_laws_say(known):
   # No NaN behind a token that the draft does not know.
   assert all(np.isfinite(x).all() for x in jax.tree.leaves(slope))
   roots, wanted = jnp.array([[2, 3, 4]], jnp.int32), 0.0
-  levels = teacher_forced(
-    made.module, made.params, rows.tokens, features, roots, 2
+  levels = drafter_of(made.module).teacher_forced(
+    made.params, rows.tokens, features, roots, 2
   )
   for level, said in enumerate(levels):
     law = jax.nn.softmax(logits[0, 2 + level : 5])

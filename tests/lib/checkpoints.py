@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks import gpu_shapes
 from tv_jax.engine.pair import Pair
 from tv_jax.models import Model, borrowed, decoder, dspark, eagle, eagle3
-from tv_jax.models.config import Block, Config
+from tv_jax.models.config import Config
 
 # By type. The positions that a test sees are few: small thetas and original
 # lengths make every one of these settings matter there.
@@ -163,7 +163,7 @@ def ours(config, seed=0):
 def ours_head(target, seed=1):
   """A random EAGLE head on a target of ours."""
   config = dataclasses.replace(target.config, num_hidden_layers=1)
-  return _draft(target, eagle.Eagle(config, bias=True), seed)
+  return _draft(target, eagle.Eagle(config), seed)
 
 
 def _draft(target, module, seed, known=None):
@@ -188,13 +188,11 @@ def ours_dspark(target, rank=4, size=4, seed=1, **changes):
     target.config,
     model_type="qwen3",
     num_hidden_layers=2,
-    target_layers=(-1, 0),
-    block=Block(
-      size=size,
-      mask=target.config.vocab_size - 1,
-      rank=rank,
-      confidence=rank > 0,
-    ),
+    target_layer_ids=(-1, 0),
+    block_size=size,
+    mask_token_id=target.config.vocab_size - 1,
+    markov_rank=rank,
+    enable_confidence_head=rank > 0,
   )
   config = dataclasses.replace(config, **changes)
   draft = _draft(target, dspark.DSpark(config), seed)
@@ -209,7 +207,7 @@ def ours_eagle3(target, seed=1):
     target.config,
     num_hidden_layers=1,
     tie_word_embeddings=False,
-    target_layers=(decoder.INPUT, 0),
+    target_layer_ids=(decoder.INPUT, 0),
     draft_vocab_size=30,
     shares_embedding=True,
   )

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tv_jax.drafting import passes, teacher_forced
-from tv_jax.models import dspark
+from tv_jax.drafting import drafter_of, passes
 
 # Outputs of the published code by kind of draft: deepseek-ai/DeepSpec at
 # afdfa7c, torch 2.13 on a CPU, float32, transformers 5.23 (its `crop` takes the
@@ -32,7 +31,7 @@ def load(name):
 def test_published_numbers_are_ours(name):
   pair, rows = load(name), GOLDEN[name]
   draft = pair.draft
-  K = dspark.block_of(draft.config).size
+  K = draft.config.block_size
   cycles = [(row, i) for row in rows for i in range(len(row["logits"]))]
   known = [len(row["prompt"]) + sum(row["accepted"][:i]) for row, i in cycles]
   tokens = np.zeros((len(cycles), max(known) + 1 + K), np.int32)
@@ -40,14 +39,14 @@ def test_published_numbers_are_ours(name):
     path = row["ids"][: root + 1] + row["drafted"][i]
     text[: len(path)] = path
   read = passes.target_features(
-    pair.target, draft.config.target_layers, tokens
+    pair.target, draft.config.target_layer_ids, tokens
   )[1]
   roots = np.array(known, np.int32)[:, None]
 
   @jax.jit
   def levels(tokens, read, roots):
-    module, params = draft.module, draft.params
-    return [*teacher_forced(module, params, tokens, read, roots, K)]
+    drafter = drafter_of(draft.module)
+    return [*drafter.teacher_forced(draft.params, tokens, read, roots, K)]
 
   for depth, level in enumerate(levels(tokens, read, roots)):
     ours = np.asarray(level.logits)[:, 0]

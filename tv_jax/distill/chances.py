@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 
 from tv_jax.distill.data import Rows
-from tv_jax.drafting import passes, teacher_forced
+from tv_jax.drafting import drafter_of, passes
 from tv_jax.models import Config
 
 RULES = ("token_level", "traversal")
@@ -141,7 +141,8 @@ def teacher_forced_levels(
   """
   known, prefix = Known.of(params, module.config), Prefix.empty(roots.shape)
   first, read = rows.first[:, None], jnp.asarray(rows.read, module.config.dtype)
-  levels = teacher_forced(module, params, rows.tokens, read, roots, depth)
+  drafter = drafter_of(module)
+  levels = drafter.teacher_forced(params, rows.tokens, read, roots, depth)
   for number, level in enumerate(levels):
     place = roots + number
     p = passes.at(log_p, place - first)

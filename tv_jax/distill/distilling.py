@@ -207,11 +207,11 @@ def _score(
   """Scores a draft with these parameters on the held-out text."""
   params = trained | draft.borrowed
   model = Model(module=draft.module, params=params, source="the draft")
-  block, longest = model.config.block, max(len(x.answer) for x in held)
+  deepest = model.config.block_size or _DEEPEST
   return scoring.score(
     dataclasses.replace(pair, draft=model),
     held,
-    depth=min(block.size if block else _DEEPEST, longest),
+    depth=min(deepest, max(len(x.answer) for x in held)),
     temperature=temperature,
   )
 

@@ -19,10 +19,8 @@ from tv_jax.models import (
   Model,
   borrowed,
   decoder,
-  dspark,
   quantised,
 )
-from tv_jax.models.config import Block
 
 
 class Recipe(NamedTuple):
@@ -69,7 +67,12 @@ def check(kind: str, target: Model, layers: Sequence[int]) -> None:
   if kind.startswith("eagle"):  # its layer is one of the target's
     most, what = 1, f"{target.source}: the target of kind={kind!r}"
     known = KINDS[kind].module.format.layouts
-    borrowed.check_family(target.config, known, what)
+    if (family := target.config.model_type) not in known:
+      raise UserError(
+        f"{what} has model_type={family!r}, not"
+        f" {' or '.join(map(repr, known))}: draft with an independent model"
+        " instead"
+      )
   if len(layers) > most or max(layers, default=0) > last:
     raise UserError(
       f"layers={[*layers]}: give at most {most}, from 0 to {last}"
@@ -120,7 +123,7 @@ def make(
     dtype="float32",
     draft_vocab_size=None if known is None else len(known),
     shares_embedding=kind in ("independent", "eagle3"),
-    target_layers=read_by(kind, target.config),
+    target_layer_ids=read_by(kind, target.config),
   )
   copies = [_wide(theirs[f"layers_{i}"]) for i in layers]
   norm = _wide(theirs["norm"])
@@ -137,13 +140,14 @@ def make(
   else:
     # Without an end token, the last token.
     ends = (*config.eos_token_id, config.vocab_size - 1)
-    block = Block(
-      size=depth,
-      mask=ends[0],  # an end token: nothing is drafted after it
-      rank=rank,
-      confidence=rank > 0,
+    config = dataclasses.replace(
+      config,
+      model_type="qwen3",
+      block_size=depth,
+      mask_token_id=ends[0],  # nothing is drafted after an end token
+      markov_rank=rank,
+      enable_confidence_head=rank > 0,
     )
-    config = dataclasses.replace(config, model_type="qwen3", block=block)
     trained = _in_one_pass(key, config, copies, taken["embedding"])
     trained["norm"] = norm
   return Trainee(KINDS[kind].module(config), trained, taken)
@@ -183,7 +187,7 @@ def _in_one_pass(key, config: Config, layers: list, embedding) -> dict:
   The head reads a random projection of the token's embedding, so that a token
   that is rare in the text is treated like tokens with similar embeddings.
   """
-  E, block = config.hidden_size, dspark.block_of(config)
+  E = config.hidden_size
   keys = jax.random.split(key, 2)
   trained: dict = {
     "fc": _identity_projection(keys[0], config),
@@ -193,13 +197,13 @@ def _in_one_pass(key, config: Config, layers: list, embedding) -> dict:
     trained[f"layers_{i}"] = _heads_normed(_without_norm(layer), config) | {
       "attention_norm": {"scale": jnp.ones(E)}
     }
-  M = block.rank
+  M = config.markov_rank
   if M:
     before = embedding @ jax.random.normal(keys[1], (E, M))
     before *= 0.5 / jnp.sqrt(jnp.mean(before**2))
     U = config.draft_vocab_size or config.vocab_size
     trained["markov"] = {"before": before, "next": jnp.zeros((U, M))}
-  if block.confidence:
+  if config.enable_confidence_head:
     sure = {"kernel": jnp.zeros((1, E + M)), "bias": jnp.zeros(1)}
     trained["markov"] |= {"sure": sure}
   return trained
@@ -208,7 +212,7 @@ def _in_one_pass(key, config: Config, layers: list, embedding) -> dict:
 def _identity_projection(key, config: Config) -> dict:
   """Makes a projection to the highest layer's output plus a little noise."""
   E = config.hidden_size
-  J = E * len(config.target_layers)
+  J = E * len(config.target_layer_ids)
   noise = 0.1 * J**-0.5 * jax.random.normal(key, (E, J))
   return {"kernel": noise.at[:, J - E :].add(jnp.eye(E))}
 

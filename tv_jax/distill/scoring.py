@@ -108,7 +108,7 @@ def score(
   if pair.draft is None:
     raise UserError("the pair has no draft to score")
   target, draft = pair.target, pair.draft
-  most = draft.config.block.size if draft.config.block else None
+  most = draft.config.block_size
   if depth is None:
     depth = min(LONGEST, most or LONGEST)
   checks.integer(1)(depth, "depth")
@@ -123,7 +123,7 @@ def score(
   for start in range(0, len(text), _ROWS):
     part = Rows.of(text[start : start + _ROWS], shape.T)
     features, read = passes.target_features(
-      target, draft.config.target_layers, part.tokens
+      target, draft.config.target_layer_ids, part.tokens
     )
     part = part._replace(features=features, read=read)
     each = measure(

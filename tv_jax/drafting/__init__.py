@@ -5,12 +5,12 @@ from tv_jax.drafting.growers import Drafted, Growing, grow
 from tv_jax.drafting.kinds import (
   KINDS,
   DraftKind,
-  Independent,
+  drafter_of,
   kind_of,
   load,
   recognise,
-  teacher_forced,
 )
+from tv_jax.drafting.level_by_level import Independent
 
 __all__ = [
   "KINDS",
@@ -20,9 +20,9 @@ __all__ = [
   "Drafter",
   "Growing",
   "Independent",
+  "drafter_of",
   "grow",
   "kind_of",
   "load",
   "recognise",
-  "teacher_forced",
 ]

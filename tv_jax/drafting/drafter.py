@@ -2,17 +2,19 @@
 
 Axes: B batch, N nodes, D depth, V vocabulary, E embedding, T tokens of a pass,
 J width of the target's features that the draft reads: E after the final norm,
-or E times the number of the draft's `Config.target_layers`.
+or E times the number of the draft's `Config.target_layer_ids`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from tv_jax.drafting.passes import Level
 from tv_jax.models import Cache
 from tv_jax.tree import Tree
 
@@ -35,8 +37,9 @@ class Committed(NamedTuple):
 class Drafter:
   """The functions of a kind of draft model.
 
-  A subclass defines `prefill`, `begin` and `extend`, and is listed in
-  `kinds.KINDS`. Drafters are static in compiled programs and hold no arrays.
+  A subclass defines `prefill`, `begin`, `extend` and `teacher_forced`, and is
+  listed in `kinds.KINDS`. Drafters are static in compiled programs and hold no
+  arrays.
 
   Leaves of the tree are not run through the draft. During a cycle, the draft's
   cache holds the committed tokens, of which the root is the last, then the
@@ -55,7 +58,7 @@ class Drafter:
   @property
   def block(self) -> int:
     """Number of levels drafted in one pass; 0 for one pass per level."""
-    return 0
+    return self.module.config.block_size
 
   def prefill(
     self,
@@ -127,6 +130,23 @@ class Drafter:
     """Removes rejected nodes from the cache; by default keeps only the root."""
     del tree, path, gain
     return dataclasses.replace(cache, length=root + 1)
+
+  def teacher_forced(
+    self,
+    params,
+    tokens,  # [B, T]; padding after a row's last token has no effect
+    read: jax.Array,  # [B, T, J] the target's features that the draft reads
+    roots: jax.Array,  # [B, W] positions of the roots, from 1 to T - 1 - D
+    D: int,
+  ) -> Iterator[Level]:
+    """Yields the draft's output at each level of chains along a text.
+
+    Let token t of the text be the root of a cycle that drafts a chain. As long
+    as the chain equals the text, level j + 1 is the draft's distribution of
+    token t + j + 1, given the input that the draft had at t. All roots of a
+    text share its pass.
+    """
+    raise NotImplementedError
 
 
 def at_root(outputs, index, length):

@@ -203,7 +203,7 @@ def decode_config(pair: Pair, options: Options) -> DecodeConfig:
   verifier, among, panel = _rules(options, tree, proposal, vocabulary)
   if draft_temperature == 0:
     draft_temperature = _draft_temperature(options.temperature, proposal)
-  layers = pair.draft.config.target_layers
+  layers = pair.draft.config.target_layer_ids
   return dataclasses.replace(
     plain,
     static=dataclasses.replace(
@@ -255,13 +255,11 @@ def _stop_strings(pair, stop) -> tuple[str, ...]:
 def _drafter(pair: Pair, stop: float) -> Drafter:
   """Returns the draft's functions; refuses `stop` without a confidence head."""
   assert pair.draft
-  block = pair.draft.config.block
-  if stop and not (block and block.confidence):
+  if stop and not pair.draft.config.enable_confidence_head:
     raise UserError(
       f"draft_stop={stop:g}: {pair.draft.source} has no confidence head; give 0"
     )
-  kind = drafting.kind_of(pair.draft.module)
-  return drafting.KINDS[kind].drafter(pair.draft.module, stop)
+  return drafting.drafter_of(pair.draft.module, stop)
 
 
 def _rules(options: Options, tree: Tree, proposal: Proposal, vocabulary: int):

@@ -104,7 +104,7 @@ class Batch:
       draft_temperature=self._put(np.float32(config.draft_temperature)),
       rule=self._put(np.int32(rule)),
     )
-    layers = len(draft.config.target_layers) if draft else 0
+    layers = len(draft.config.target_layer_ids) if draft else 0
     new = padded(config.max_new_tokens, NEW)
     state = empty_state(
       static,

@@ -1,13 +1,14 @@
-"""Parameters that a draft takes from its target: embedding and unembedding.
+"""What a draft takes from its target: shapes, embedding and unembedding.
 
-Some drafts store one or both themselves. A draft may know only some of the
-target's tokens (`draft_vocab_size`), because a small draft spends most of its
-time in the unembedding. Its checkpoint lists them as EAGLE-3's do: token i of
-the draft is token i + d2t[i] of the target. All other tokens have probability 0
-in the draft, so verification stays exact.
+Some drafts store one or both matrices themselves. A draft may know only some of
+the target's tokens (`draft_vocab_size`), because a small draft spends most of
+its time in the unembedding. Its checkpoint lists them as EAGLE-3's do: token i
+of the draft is token i + d2t[i] of the target. All other tokens have
+probability 0 in the draft, so verification stays exact.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import dataclasses
+from collections.abc import Collection, Mapping
 
 import jax
 import numpy as np
@@ -16,6 +17,7 @@ from tv_jax.io.errors import UserError
 from tv_jax.models import products, sharding
 from tv_jax.models.config import Config
 from tv_jax.models.decoder import INPUT, OF_TARGET
+from tv_jax.models.layout import Format
 from tv_jax.models.model import Model
 from tv_jax.models.storage import StoredTensor
 
@@ -31,24 +33,41 @@ def check_vocabularies(target: Config, draft: Config) -> None:
     )
 
 
-def check_family(config: Config, known: Collection[str], what: str) -> None:
-  """Raises ValueError for a model of a family that is not `known`."""
-  if config.model_type not in known:
+def completed(
+  config: Config, target: Model | None, form: Format, names: Collection[str]
+) -> Config:
+  """Completes the configuration of a draft that uses the target's embedding.
+
+  Args:
+    config: As config.json has it.
+    target: The target.
+    form: The kind of draft.
+    names: Names of the checkpoint's tensors.
+  """
+  if target is None:
     raise UserError(
-      f"{what} of model_type={config.model_type!r} is not supported, only"
-      f" {', '.join(map(repr, known))}: draft with an independent model instead"
+      "it shares its target's embedding, so it is a draft: the target comes"
+      " first, load(target, draft)"
     )
-
-
-def check_layers(layers: Sequence[int], target: Config) -> None:
-  """Raises ValueError if a draft cannot read these target layers."""
+  theirs = target.config
+  check_vocabularies(theirs, config)
+  if config.hidden_size != theirs.hidden_size:
+    raise UserError(
+      f"hidden_size={config.hidden_size} is not the target's"
+      f" {theirs.hidden_size}, whose embedding this draft uses"
+    )
+  config = dataclasses.replace(
+    config, dtype=theirs.dtype, tie_word_embeddings=theirs.tie_word_embeddings
+  )
+  config = form.complete(config, theirs, names)
   # Published drafts were not trained on the output of the last layer.
-  last = target.num_hidden_layers - 2
-  if not INPUT <= min(layers) <= max(layers) <= last:
+  layers, last = config.target_layer_ids, theirs.num_hidden_layers - 2
+  if layers and not INPUT <= min(layers) <= max(layers) <= last:
     raise UserError(
       f"target_layer_ids={[*layers]}: give layers of the target, from"
       f" {INPUT} (the embedding) to {last}"
     )
+  return config
 
 
 def offset_shapes(config: Config) -> dict[str, tuple[int, ...]]:

@@ -13,7 +13,7 @@ from tv_jax.io import checks
 from tv_jax.io.errors import UserError
 from tv_jax.io.reading import brief
 from tv_jax.models import rope
-from tv_jax.models.families import FAMILIES, Family
+from tv_jax.models.families import FAMILIES
 from tv_jax.models.layout import LANGUAGE_MODEL, Format
 
 # Attributes that do not change the model's output.
@@ -66,20 +66,11 @@ OPTIONAL = {
   "shares_embedding": checks.boolean,
 }
 # Attributes that `_from_dict` and rope.py read.
-_OTHERS = {"bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype"}
-_OTHERS |= {"dtype", "rope_theta", "rope_scaling", "rope_parameters"}
+_OTHERS = {"model_type", "architectures", "torch_dtype", "dtype"}
+_OTHERS |= {"bos_token_id", "eos_token_id", "pad_token_id"}
+_OTHERS |= {"rope_theta", "rope_scaling", "rope_parameters"}
 
 DTYPES = ("float32", "bfloat16", "float16")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Block:
-  """Settings of a draft that drafts all levels in one pass: see dspark.py."""
-
-  size: int  # K, rows of a block: the most levels that the draft can draft
-  mask: int  # the token that stands for each unknown token
-  rank: int  # M, rank of the Markov head; 0: no Markov head
-  confidence: bool  # whether there is a confidence head
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,12 +94,18 @@ class Config:
   eos_token_id: tuple[int, ...]
   pad_token_id: int | None
   model_type: str = "llama"
+  # The rest is for drafts.
   draft_vocab_size: int | None = None  # U: tokens a draft knows, if not all
   shares_embedding: bool = False  # whether a draft uses its target's
-  # For a draft: the target's layers that the draft reads (`Decoder.outputs`).
-  # If empty, the draft reads the output of the target's final norm.
-  target_layers: tuple[int, ...] = ()
-  block: Block | None = None
+  # The target's layers that the draft reads (`Decoder.outputs`). If empty, the
+  # draft reads the output of the target's final norm.
+  target_layer_ids: tuple[int, ...] = ()
+  bias: bool = True  # whether an EAGLE-1 head's fusing layer has a bias
+  # For a draft that drafts all levels in one pass: see dspark.py.
+  block_size: int = 0  # K, rows of a block: the most levels of its trees
+  mask_token_id: int = 0  # the token that stands for each unknown token
+  markov_rank: int = 0  # M, rank of the Markov head; 0: no Markov head
+  enable_confidence_head: bool = False
 
   @property
   def heads_per_group(self) -> int:
@@ -138,18 +135,19 @@ def from_dict(raw: dict, where: str, form: Format = LANGUAGE_MODEL) -> Config:
 
 def _from_dict(raw: dict, form: Format) -> Config:
   kind = raw.get("model_type")
-  if not isinstance(kind, str) or kind not in FAMILIES:
+  if not isinstance(kind, str) or kind not in form.layouts:
     raise UserError(
-      f"model_type={brief(kind)} is not supported, only"
-      f" {', '.join(map(repr, FAMILIES))}"
+      f"{form.title} of model_type={brief(kind)} is not supported, only"
+      f" {', '.join(map(repr, form.layouts))}"
     )
   family = FAMILIES[kind]
-  if faults := [*_foreign(raw, family, form)]:
+  if faults := [*_foreign(raw, kind, form)]:
     raise UserError("; ".join(faults))
   present = {name: value for name, value in raw.items() if value is not None}
   required = REQUIRED | {name: OPTIONAL[name] for name in family.required}
-  values = checks.fields(required, **OPTIONAL)(present)
-  own = checks.fields(form.required, **form.optional)(present)
+  values = checks.fields(required | form.required, **OPTIONAL | form.optional)(
+    present
+  )
   theta, scaling = rope.from_dict(present)
   ends = present.get("eos_token_id", [])
   pad = present.get("pad_token_id")
@@ -161,7 +159,7 @@ def _from_dict(raw: dict, form: Format) -> Config:
     "dtype": present.get("dtype", present.get("torch_dtype", "float32")),
   }
   return Config(
-    **defaults | values | form.fields(own),
+    **defaults | values,
     bos_token_id=present.get("bos_token_id"),
     eos_token_id=checks.list_of(checks.integer(0, values["vocab_size"] - 1))(
       ends if isinstance(ends, list) else [ends], "eos_token_id"
@@ -173,24 +171,24 @@ def _from_dict(raw: dict, form: Format) -> Config:
   )
 
 
-def _foreign(raw, family: Family, form: Format):
+def _foreign(raw: dict, kind: str, form: Format):
   """Yields a line for each unknown or unsupported attribute."""
-  classes = [family.architecture, *form.architectures]
-  for name, value in family.fixed.items():
-    # A missing switch is off.
-    got = raw.get(name, False) if value is False else raw.get(name)
-    if got != value:
+  family, fixed = FAMILIES[kind], {**FAMILIES[kind].fixed, **form.fixed}
+  for name, value in fixed.items():
+    got = raw.get(name)
+    is_default = got is None and (value is False or name in form.fixed)
+    if got != value and not is_default:
       yield f"{name}={brief(got)} is not supported, only {value!r}"
   types = raw.get("layer_types") or []
   if any(x != "full_attention" for x in types):
     yield f"layer_types={brief(types)} is not supported, only 'full_attention'"
+  classes = [family.architecture, *form.layouts[kind].architectures]
   architectures = raw.get("architectures")
   if architectures not in (None, *([name] for name in classes)):
     wanted = " or ".join(classes)
     yield f"architectures={brief(architectures)} is not {wanted}"
-  known = {"model_type", "architectures", *REQUIRED, *OPTIONAL, *HARMLESS}
-  known |= {*_OTHERS, *family.fixed, *family.required, *family.optional}
-  known |= {*form.required, *form.optional}
+  known = {*REQUIRED, *OPTIONAL, *HARMLESS, *_OTHERS, *fixed, *family.required}
+  known |= {*family.optional, *form.required, *form.optional}
   for name in sorted(set(raw) - known):
     yield (
       f"unknown attribute {name}={brief(raw[name])}: remove it"
@@ -198,16 +196,19 @@ def _foreign(raw, family: Family, form: Format):
     )
 
 
-def to_dict(config: Config) -> dict:
+def to_dict(config: Config, form: Format = LANGUAGE_MODEL) -> dict:
   """Returns the contents of a config.json for any version of transformers."""
-  family, raw = FAMILIES[config.model_type], dataclasses.asdict(config)
-  del raw["target_layers"], raw["block"]
-  for name in ("draft_vocab_size", "shares_embedding"):
-    if not raw[name]:
-      del raw[name]
+  family = FAMILIES[config.model_type]
+  layout = form.layouts[config.model_type]
+  written = {"model_type", *form.required, *form.optional}
+  raw = {
+    field.name: getattr(config, field.name)
+    for field in dataclasses.fields(config)
+    if field.name in written or getattr(config, field.name) != field.default
+  }
   raw["rope_scaling"] = rope.to_dict(config.rope_scaling)
   ends = config.eos_token_id
   raw["eos_token_id"] = list(ends) if len(ends) > 1 else next(iter(ends), None)
   raw["torch_dtype"] = raw.pop("dtype")
-  raw["model_type"] = raw.pop("model_type")
-  return raw | dict(family.fixed) | {"architectures": [family.architecture]}
+  classes = [*layout.architectures, family.architecture]
+  return {**raw, **family.fixed, **form.fixed, "architectures": classes[:1]}

@@ -306,9 +306,9 @@ class Decoder(nn.Module):
     config: The model's shape and constants.
     mesh: The mesh that splits the model, or None for one device.
     outputs: Indices of the layers whose outputs are concatenated as features;
-      `INPUT` stands for the embedding. If empty, the features are the output
-      of the final norm. The target of a draft that reads layers is
-      `module.clone(outputs=draft.config.target_layers)`.
+      `INPUT` stands for the embedding, and L for the final norm. If empty, the
+      features are the output of the final norm. The target of a draft that
+      reads layers is `module.clone(outputs=draft.config.target_layer_ids)`.
   """
 
   config: Config
@@ -344,23 +344,12 @@ class Decoder(nn.Module):
       features = RMSNorm(self.config, name="norm")(outputs[-1])
       logits = unembed(self, table, features)
     if self.outputs:
-      outputs = [x, *outputs]  # the embedding's index is -1
+      outputs = [x, *outputs, features]  # the embedding's index is -1
       features = [outputs[i + 1] for i in self.outputs]
       features = jnp.concatenate(features, axis=-1)
     return logits, features, cache
 
   @property
-  def draft_config(self) -> dict:
-    """Returns additional attributes of config.json, as drafts have: none."""
-    return {}
-
-  @property
   def of_target(self) -> tuple[str, ...]:
     """Returns the parameters that it takes from a target, if it is a draft."""
     return OF_TARGET if self.config.shares_embedding else ()
-
-  @classmethod
-  def drafting_for(cls, target, config: Config, checkpoint):
-    """Makes the module of a draft that uses its target's embedding."""
-    del checkpoint
-    return cls(config, target.mesh)

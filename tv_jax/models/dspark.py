@@ -16,25 +16,16 @@ from flax import linen as nn
 from jax.sharding import Mesh
 
 from tv_jax.io import checks
-from tv_jax.io.errors import UserError
-from tv_jax.models import borrowed, decoder, layout, products, sharding
+from tv_jax.models import decoder, layout, products, sharding
 from tv_jax.models.cache import Cache
-from tv_jax.models.checkpoint import Checkpoint
-from tv_jax.models.config import Block, Config
-from tv_jax.models.model import Model
-
-
-def block_of(config: Config) -> Block:
-  """Returns the block settings of a draft's configuration."""
-  assert config.block is not None
-  return config.block
+from tv_jax.models.config import Config
 
 
 class DSpark(nn.Module):
   """The draft. `embedding` and `unembedding` are the target's.
 
   Attributes:
-    config: The draft's shape, with a `block`.
+    config: The draft's shape.
     mesh: The mesh that splits the draft, or None for one device.
   """
 
@@ -43,8 +34,8 @@ class DSpark(nn.Module):
   of_target = decoder.OF_TARGET
   format = layout.Format(
     title="a DSpark draft",
+    signature=r"hidden_norm\.weight",
     layouts={"qwen3": layout.DSPARK},
-    architectures=("Qwen3DSparkModel",),
     required={
       "block_size": checks.integer(1),
       "enable_confidence_head": checks.boolean,
@@ -52,20 +43,10 @@ class DSpark(nn.Module):
       "mask_token_id": checks.integer(0),
       "target_layer_ids": checks.list_of(checks.integer(decoder.INPUT)),
     },
-    optional={
-      # No published draft has another head.
-      "confidence_head_with_markov": checks.one_of([True]),
-      "markov_head_type": checks.one_of(["vanilla"]),
-      "tie_word_embeddings": checks.one_of([False]),
-    },
-    fields=lambda own: {
-      "target_layers": own["target_layer_ids"],
-      "block": Block(
-        size=own["block_size"],
-        mask=own["mask_token_id"],
-        rank=own["markov_rank"],
-        confidence=own["enable_confidence_head"],
-      ),
+    fixed={  # no published draft has another head
+      "confidence_head_with_markov": True,
+      "markov_head_type": "vanilla",
+      "tie_word_embeddings": False,
     },
   )
 
@@ -118,41 +99,10 @@ class DSpark(nn.Module):
   def after(self, tokens: jax.Array, outputs: jax.Array):
     """Runs the Markov head on tokens of the same depth; see `Markov`."""
     bias, confidence = self.markov(tokens, outputs)
-    if self.config.draft_vocab_size and block_of(self.config).rank:
+    if self.config.draft_vocab_size and self.config.markov_rank:
       place = self.get_variable("params", "place")
       bias = decoder.scatter_logits(bias, place, 0.0)
     return bias, confidence
-
-  @property
-  def draft_config(self) -> dict:
-    """Returns the attributes of config.json that only a draft has."""
-    block = block_of(self.config)
-    raw = {
-      "architectures": [*self.format.architectures],
-      "block_size": block.size,
-      "enable_confidence_head": block.confidence,
-      "markov_rank": block.rank,
-      "mask_token_id": block.mask,
-      "target_layer_ids": [*self.config.target_layers],
-      "tie_word_embeddings": False,
-    }
-    if block.rank:
-      raw["markov_head_type"] = "vanilla"
-    if block.confidence:
-      raw["confidence_head_with_markov"] = True
-    return raw
-
-  @classmethod
-  def drafting_for(cls, target: Model, config: Config, checkpoint: Checkpoint):
-    """Makes the draft of a checkpoint for this target."""
-    del checkpoint
-    if (block := block_of(config)).confidence and not block.rank:
-      raise UserError(
-        "enable_confidence_head=True is not supported with markov_rank=0: our"
-        " confidence head reads the Markov head's embedding"
-      )
-    borrowed.check_layers(config.target_layers, target.config)
-    return cls(config, target.mesh)
 
 
 class Markov(nn.Module):
@@ -174,12 +124,12 @@ class Markov(nn.Module):
       probability that the next token will be accepted, [B, n] float32, or None
       without a confidence head.
     """
-    config, block = self.config, block_of(self.config)
+    config = self.config
     dtype = jnp.dtype(config.dtype)
     B, n = tokens.shape
-    if not block.rank:
+    if not config.markov_rank:
       return jnp.zeros((B, n, 1)), None
-    V, U, M = config.vocab_size, config.draft_vocab_size, block.rank
+    V, U, M = config.vocab_size, config.draft_vocab_size, config.markov_rank
     kernel = decoder.weights("vocab", None)
     before = self.param("before", kernel, (V, M), dtype)
     known = products.rows(before, tokens, self.mesh)
@@ -187,7 +137,7 @@ class Markov(nn.Module):
     after = self.param("next", kernel, (U or V, M), dtype)
     bias = products.logits(known, after, self.mesh)
     bias = sharding.replicate(bias, self.mesh)
-    if not block.confidence:
+    if not config.enable_confidence_head:
       return bias, None
     outputs = jnp.broadcast_to(outputs, (B, n, outputs.shape[-1]))
     x = jnp.concatenate([outputs, known], axis=-1)

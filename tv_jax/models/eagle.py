@@ -20,11 +20,9 @@ from flax import linen as nn
 from jax.sharding import Mesh
 
 from tv_jax.io import checks
-from tv_jax.models import borrowed, decoder, layout, products, sharding
+from tv_jax.models import decoder, layout, products, sharding
 from tv_jax.models.cache import Cache
-from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Config
-from tv_jax.models.model import Model
 
 
 class Eagle(nn.Module):
@@ -33,21 +31,18 @@ class Eagle(nn.Module):
   Attributes:
     config: The head's shape, with the target's vocabulary and width. It is
       tied if the target is, because then the target has no unembedding.
-    bias: Whether the fusing layer has a bias.
     mesh: The mesh that splits the head, or None for one device.
   """
 
   config: Config
-  bias: bool = True
   mesh: Mesh | None = None
   of_target = decoder.OF_TARGET
   format = layout.Format(
     title="an EAGLE-1 head",
-    layouts={"llama": layout.EAGLE},  # families of their targets, too
-    optional={
-      "bias": checks.boolean,
-      "num_hidden_layers": checks.integer(1, 1),
-    },
+    signature=r"fc\.weight",
+    layouts={"llama": layout.EAGLE},
+    optional={"bias": checks.boolean},
+    fixed={"num_hidden_layers": 1},
   )
 
   @nn.compact
@@ -80,7 +75,7 @@ class Eagle(nn.Module):
       x = jnp.concatenate([x, features.astype(x.dtype)], axis=-1)
       E = self.config.hidden_size
       dense = functools.partial(decoder.Dense, self.config, self.mesh)
-      x = dense(E, (None, None), self.bias, name="fc")(x)
+      x = dense(E, (None, None), self.config.bias, name="fc")(x)
       x = sharding.replicate(x, self.mesh)
     (x,), cache = decoder.layers(
       self, x, positions, mask, cache, name="layer", attention_norm=False
@@ -88,17 +83,3 @@ class Eagle(nn.Module):
     with jax.named_scope("unembed"):
       logits = decoder.unembed(self, table, x)
     return logits, x, cache
-
-  @property
-  def draft_config(self) -> dict:
-    """Returns the attributes of config.json that only a head has."""
-    return {"bias": self.bias}
-
-  @classmethod
-  def drafting_for(cls, target: Model, config: Config, checkpoint: Checkpoint):
-    """Makes the head of a checkpoint for this target."""
-    form = cls.format
-    what = f"{form.title}'s target"
-    borrowed.check_family(target.config, form.layouts, what)
-    # Published heads have a bias unless their config.json says otherwise.
-    return cls(config, checkpoint.config.get("bias", True), target.mesh)

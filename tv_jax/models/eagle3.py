@@ -25,11 +25,22 @@ from flax import linen as nn
 from jax.sharding import Mesh
 
 from tv_jax.io import checks
-from tv_jax.models import borrowed, decoder, layout, products, sharding
+from tv_jax.models import decoder, layout, products, sharding
 from tv_jax.models.cache import Cache
-from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Config
-from tv_jax.models.model import Model
+
+
+def _complete(config: Config, target: Config, names) -> Config:
+  """Completes a head's configuration; see `layout.Format`."""
+  L, few = target.num_hidden_layers, config.draft_vocab_size
+  return dataclasses.replace(
+    config,
+    # The default is SafeAILab's.
+    target_layer_ids=config.target_layer_ids or (1, L // 2 - 1, L - 4),
+    draft_vocab_size=None if few == config.vocab_size else few,
+    shares_embedding="embed_tokens.weight" not in names,
+    tie_word_embeddings=False,
+  )
 
 
 class Eagle3(nn.Module):
@@ -44,22 +55,17 @@ class Eagle3(nn.Module):
   mesh: Mesh | None = None
   format = layout.Format(
     title="an EAGLE-3 head",
-    layouts={
-      "qwen3": layout.DEEPSPEC_EAGLE3,
-      "llama": layout.SAFEAI_EAGLE3,
-    },
-    architectures=(
-      "Qwen3Eagle3Model",
-      "LlamaForCausalLMEagle3",
-      "Eagle3LlamaForCausalLM",
-    ),
+    signature=r"(layers\.0|midlayer)\.hidden_norm\.weight",
+    layouts={"qwen3": layout.DEEPSPEC_EAGLE3, "llama": layout.SAFEAI_EAGLE3},
     optional={
       "target_layer_ids": checks.list_of(checks.integer(decoder.INPUT)),
-      "num_hidden_layers": checks.integer(1, 1),
-      "draft_num_hidden_layers": checks.integer(1, 1),
-      "tie_word_embeddings": checks.one_of([False]),
     },
-    fields=lambda own: {"target_layers": own.get("target_layer_ids", ())},
+    fixed={
+      "num_hidden_layers": 1,
+      "draft_num_hidden_layers": 1,
+      "tie_word_embeddings": False,
+    },
+    complete=_complete,
   )
 
   @nn.compact
@@ -101,29 +107,3 @@ class Eagle3(nn.Module):
     """Returns the parameters that it takes from its target."""
     shares = self.config.shares_embedding
     return ("embedding", "place") if shares else ("place",)
-
-  @property
-  def draft_config(self) -> dict:
-    """Returns the attributes of config.json that only a head has."""
-    config = self.config
-    raw: dict = {"target_layer_ids": [*config.target_layers]}
-    if config.model_type == "qwen3":
-      raw["architectures"] = [self.format.architectures[0]]
-    return raw
-
-  @classmethod
-  def drafting_for(cls, target: Model, config: Config, checkpoint: Checkpoint):
-    """Makes the head of a checkpoint for this target."""
-    L = target.config.num_hidden_layers
-    # The default is SafeAILab's.
-    layers = config.target_layers or (1, L // 2 - 1, L - 4)
-    borrowed.check_layers(layers, target.config)
-    few = config.draft_vocab_size != config.vocab_size
-    config = dataclasses.replace(
-      config,
-      target_layers=layers,
-      draft_vocab_size=config.draft_vocab_size if few else None,
-      shares_embedding="embed_tokens.weight" not in checkpoint.tensors,
-      tie_word_embeddings=False,
-    )
-    return cls(config, target.mesh)

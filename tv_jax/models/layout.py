@@ -36,27 +36,18 @@ _LAYER = {
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-  """Tensor names of a kind of checkpoint.
+  """The names in a checkpoint.
 
   Attributes:
     layer: Prefix of a layer's tensors, with {} for the layer's number.
     tensors: Names of all other tensors, by parameter.
-    signature: Matches a tensor's name in every such checkpoint.
-    foreign: Matches no tensor's name in such a checkpoint.
+    architectures: Classes that config.json may name in place of the family's.
+      The first is written.
   """
 
   layer: str
   tensors: Mapping[str, str]
-  signature: str
-  foreign: str = ""
-
-  def fits(self, names: Collection[str]) -> bool:
-    """Returns whether tensors with these names can be such a checkpoint."""
-
-    def has(pattern):
-      return any(re.fullmatch(pattern, name) for name in names)
-
-    return has(self.signature) and not has(self.foreign)
+  architectures: tuple[str, ...] = ()
 
   def name(self, path: Path) -> str:
     """Returns the name of a parameter's tensor, with {} if it has several."""
@@ -73,17 +64,11 @@ MODEL = Layout(
     "norm/scale": "model.norm.weight",
     "unembedding": UNEMBEDDING,
   },
-  signature=r"model\.layers\..*",
 )
-EAGLE = Layout(
-  "layers.0.",
-  {"fc/kernel": "fc.weight", "fc/bias": "fc.bias"},
-  signature=r"fc\.weight",
-  foreign=r"(.*\.)?hidden_norm\.weight",
-)
+EAGLE = Layout("layers.0.", {"fc/kernel": "fc.weight", "fc/bias": "fc.bias"})
 
 
-def _eagle3(prefix: str) -> Layout:
+def _eagle3(prefix: str, *architectures: str) -> Layout:
   return Layout(
     prefix,
     {
@@ -94,12 +79,17 @@ def _eagle3(prefix: str) -> Layout:
       "norm/scale": "norm.weight",
       "unembedding": UNEMBEDDING,
     },
-    signature=rf"{re.escape(prefix)}hidden_norm\.weight",
+    architectures,
   )
 
 
-DEEPSPEC_EAGLE3 = _eagle3("layers.0.")
-SAFEAI_EAGLE3 = _eagle3("midlayer.")
+DEEPSPEC_EAGLE3 = _eagle3("layers.0.", "Qwen3Eagle3Model")
+SAFEAI_EAGLE3 = _eagle3(
+  "midlayer.",
+  "LlamaForCausalLM",
+  "LlamaForCausalLMEagle3",
+  "Eagle3LlamaForCausalLM",
+)
 DSPARK = Layout(
   "layers.{}.",
   {
@@ -111,7 +101,7 @@ DSPARK = Layout(
     "markov/sure/kernel": "confidence_head.proj.weight",
     "markov/sure/bias": "confidence_head.proj.bias",
   },
-  signature=r"hidden_norm\.weight",
+  ("Qwen3DSparkModel",),
 )
 
 
@@ -121,22 +111,30 @@ class Format:
 
   Attributes:
     title: Name in messages.
-    layouts: Names of the tensors by family, in all supported families. A
-      checkpoint is recognised by them.
-    architectures: Classes that config.json may name in place of the family's.
-    required: Required attributes of config.json, each with a check.
-    optional: Optional attributes, each with a check.
-    fields: Makes fields of `Config` from the checked attributes.
+    signature: Matches a tensor's name in every such checkpoint.
+    layouts: Names by family, in all supported families.
+    required: Fields of `Config` that config.json must have, each with a check.
+    optional: Fields of `Config` that it may have, each with a check.
+    fixed: Other attributes that it may have, with their only supported value.
+    complete: Completes a draft's `Config`, given the target's and the names of
+      the checkpoint's tensors.
   """
 
   title: str
+  signature: str
   layouts: Mapping[str, Layout]
-  architectures: tuple[str, ...] = ()
   required: Mapping[str, checks.Check] = dataclasses.field(default_factory=dict)
   optional: Mapping[str, checks.Check] = dataclasses.field(default_factory=dict)
-  fields: Callable[[dict], dict] = lambda values: {}
+  fixed: Mapping[str, object] = dataclasses.field(default_factory=dict)
+  complete: Callable = lambda config, target, names: config
+
+  def fits(self, names: Collection[str]) -> bool:
+    """Returns whether tensors with these names can be such a checkpoint."""
+    return any(re.fullmatch(self.signature, name) for name in names)
 
 
 LANGUAGE_MODEL = Format(
-  title="a language model", layouts=dict.fromkeys(FAMILIES, MODEL)
+  title="a language model",
+  signature=r"model\.layers\..*",
+  layouts=dict.fromkeys(FAMILIES, MODEL),
 )

@@ -46,8 +46,10 @@ def load(
   revision: str | None = None,
   *,
   weights: str = STORED,
+  kind: Any = Decoder,
+  target: Model | None = None,
 ) -> Model:
-  """Loads a language model of one of `families.FAMILIES`.
+  """Loads a language model of one of `families.FAMILIES`, or a draft.
 
   Args:
     place: A directory in Hugging Face's layout, a GGUF file, a repository on
@@ -59,6 +61,9 @@ def load(
     weights: "stored" keeps the quantised weights of a GGUF file on a CPU, if
       there is a C++ compiler and the model's dtype is float32. In all other
       cases, and with "dequantised", they become arrays of the model's dtype.
+    kind: The Linen module's class. `drafting.load` recognises that of a draft.
+    target: The target of a draft. A draft that uses the target's embedding has
+      its dtype and devices.
 
   Returns:
     The model.
@@ -66,90 +71,32 @@ def load(
   Raises:
     ValueError: If the checkpoint is not valid; one line lists all faults.
   """
+  if weights not in (STORED, DEQUANTISED):
+    raise UserError(
+      f"weights={weights!r} is not one of {STORED}, {DEQUANTISED}"
+    )
   checkpoint = Checkpoint.open(place, revision)
-  return load_as(Decoder, checkpoint, None, dtype, mesh, weights)
-
-
-def load_as(
-  kind: Any,
-  checkpoint: Checkpoint,
-  target: Model | None,
-  dtype=None,
-  mesh: Mesh | None = None,
-  weights: str = STORED,
-) -> Model:
-  """Loads a model of a kind: a Linen module's class.
-
-  Args:
-    kind: `Decoder` or a class of drafts.
-    checkpoint: The checkpoint.
-    target: The target of a draft. A draft that uses the target's embedding has
-      its dtype and devices.
-    dtype: As for `load`.
-    mesh: As for `load`.
-    weights: As for `load`.
-  """
-  where = str(checkpoint.config_path)
+  where, source = str(checkpoint.config_path), checkpoint.source
   config = configs.from_dict(checkpoint.config, where, kind.format)
+  tensors = checkpoint.tensors
   try:
     if config.shares_embedding or kind is not Decoder:
-      module = _drafting_for(target, kind, config, checkpoint)
+      config = borrowed.completed(config, target, kind.format, tensors)
+      mesh = target and target.mesh
     else:
-      if dtype is not None:
-        config = dataclasses.replace(config, dtype=np.dtype(dtype).name)
-      if config.dtype not in configs.DTYPES:
-        names = ", ".join(configs.DTYPES)
-        raise UserError(f"dtype {config.dtype} is not one of {names}")
-      module = kind(config, mesh)
+      config = _of_dtype(config, dtype)
   except ValueError as error:
     raise UserError(f"{where}: {error}") from None
-  return _read(checkpoint, module, target, weights)
-
-
-def _drafting_for(target: Model | None, kind, config: Config, checkpoint):
-  """Makes the module of a draft that uses its target's embedding."""
-  if target is None:
-    raise UserError(
-      "it shares its target's embedding, so it is a draft: the target comes"
-      " first, load(target, draft)"
-    )
-  what, theirs = kind.format.title, target.config
-  borrowed.check_family(config, kind.format.layouts, what)
-  borrowed.check_vocabularies(theirs, config)
-  if config.hidden_size != theirs.hidden_size:
-    raise UserError(
-      f"hidden_size={config.hidden_size} is not the target's"
-      f" {theirs.hidden_size}, whose embedding this draft uses"
-    )
-  tied = theirs.tie_word_embeddings
-  config = dataclasses.replace(
-    config, dtype=theirs.dtype, tie_word_embeddings=tied
-  )
-  return kind.drafting_for(target, config, checkpoint)
-
-
-def _read(
-  checkpoint: Checkpoint, module: Any, target: Model | None, form: str
-) -> Model:
-  """Reads a module's parameters; some drafts take a part of their target's."""
-  if form not in (STORED, DEQUANTISED):
-    raise UserError(f"weights={form!r} is not one of {STORED}, {DEQUANTISED}")
-  config, tensors, source = module.config, checkpoint.tensors, checkpoint.source
-  sharding.check(config, module.mesh)
-  weights = parameters.stored(module)
-  _check(checkpoint, weights, config)
-  keeps = form == STORED and config.dtype == "float32" and module.mesh is None
-  keeps &= checkpoint.is_gguf and native.used()
-  kinds = {x.dtype for x in tensors.values() if not x.words} - _FLOATS
-  if keeps and kinds:
-    kinds = ", ".join(sorted(kinds))
-    print(f"{source}: {kinds} weights are dequantised", file=sys.stderr)
-  if not keeps:
+  sharding.check(config, mesh)
+  module = kind(config, mesh)
+  table = parameters.stored(module)
+  _check(checkpoint, table, config)
+  if weights != STORED or not _keeps_quantised(checkpoint, config, mesh):
     tensors = {name: x._replace(words=None) for name, x in tensors.items()}
-  values = parameters.empty(weights, tensors, config.dtype)
+  values = parameters.empty(table, tensors, config.dtype)
   _check_memory(f"{source} in {config.dtype}", values, target)
   try:
-    params = parameters.fill(values, weights, tensors, module.mesh)
+    params = parameters.fill(values, table, tensors, mesh)
     if module.of_target:
       assert target is not None
       known = borrowed.known_tokens(tensors, config)
@@ -159,6 +106,30 @@ def _read(
   except UserError as error:
     raise UserError(f"{source}: {error}") from None
   return Model(module=module, params=params, source=source)
+
+
+def _of_dtype(config: Config, dtype) -> Config:
+  """Returns the configuration with this dtype, by default the stored one."""
+  name = config.dtype if dtype is None else np.dtype(dtype).name
+  if name not in configs.DTYPES:
+    raise UserError(f"dtype {name} is not one of {', '.join(configs.DTYPES)}")
+  return dataclasses.replace(config, dtype=name)
+
+
+def _keeps_quantised(
+  checkpoint: Checkpoint, config: Config, mesh: Mesh | None
+) -> bool:
+  """Returns whether quantised weights can be used as they are stored."""
+  if config.dtype != "float32" or mesh is not None:
+    return False
+  if not checkpoint.is_gguf or not native.used():
+    return False
+  types = {x.dtype for x in checkpoint.tensors.values() if not x.words}
+  if others := ", ".join(sorted(types - _FLOATS)):
+    print(
+      f"{checkpoint.source}: {others} weights are dequantised", file=sys.stderr
+    )
+  return True
 
 
 def _check_copy(copy: StoredTensor, matrix: jax.Array) -> None:
@@ -239,5 +210,5 @@ def save(directory, model: Model) -> None:
   tensors = borrowed.offsets(module.config, model.params)
   for path, weight in parameters.stored(module).items():
     tensors |= weight.split(np.asarray(values[path], module.config.dtype))
-  config = configs.to_dict(module.config) | module.draft_config
+  config = configs.to_dict(module.config, module.format)
   storage.write(directory, tensors, config)

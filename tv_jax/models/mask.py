@@ -20,8 +20,7 @@ def tree(start: jax.Array, ancestors: jax.Array, slots: int) -> jax.Array:
 
   Args:
     start: [B] Slot of each row's root. All earlier slots are visible.
-    ancestors: [T, N] bool, or [B, T, N] if the rows have different trees:
-      whether the query sees node n, in slot start + n.
+    ancestors: [T, N] bool: whether the query sees node n, in slot start + n.
     slots: S, the number of slots.
 
   Returns:
@@ -31,10 +30,6 @@ def tree(start: jax.Array, ancestors: jax.Array, slots: int) -> jax.Array:
   node = jnp.arange(slots, dtype=jnp.int32)[None, :] - start[:, None]
   inside = (node >= 0) & (node < N)
   place = jnp.clip(node, 0, N - 1)
-  if ancestors.ndim == 3:
-    related = jnp.take_along_axis(ancestors, place[:, None], axis=2)
-    seen = jnp.where(inside[:, None], related, (node < 0)[:, None])
-    return jnp.where(seen, 0.0, HIDDEN).astype(jnp.float32)
   related = jnp.take(ancestors, place, axis=1)  # [T, B, S]
   seen = jnp.where(inside[None], related, (node < 0)[None])
   return jnp.where(seen, 0.0, HIDDEN).astype(jnp.float32).swapaxes(0, 1)

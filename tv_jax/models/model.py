@@ -95,10 +95,10 @@ def init(key: jax.Array, module: Any) -> dict:
 
 def _smallest(module: Any) -> tuple:
   """Returns the inputs of a pass over one token, and one of a draft's block."""
-  config, places = module.config, 2 if module.config.block else 1
+  config, places = module.config, 2 if module.config.block_size else 1
   rows = [jnp.zeros([1, 1], jnp.int32)]
   if not isinstance(module, Decoder):
-    width = max(1, len(config.target_layers)) * config.hidden_size
+    width = max(1, len(config.target_layer_ids)) * config.hidden_size
     rows.append(jnp.zeros([1, 1, width], config.dtype))
   positions, seen = jnp.zeros([1, places], jnp.int32), jnp.zeros([1, 1, places])
   return *rows, positions, seen, caches.empty(config, 1, places)

@@ -216,7 +216,7 @@ class TestPlanted:
   ):
     """Lossless all the same, for any draft is: but not the draft's own law."""
     row = drafting.KINDS[kind]
-    row = dataclasses.replace(row, drafter=fault(row.drafter))
+    row = row._replace(drafter=fault(row.drafter))
     monkeypatch.setitem(drafting.KINDS, kind, row)
     chosen = case(kind, 1.0, tree=shape)
     assert expected.drift(chosen, rows=16) > LARGE_DRIFT

@@ -18,7 +18,7 @@ import numpy as np
 from tv_jax import probs
 from tv_jax.certify.engine import samples, tiny_pairs
 from tv_jax.certify.engine.tiny_pairs import LENGTH, PROMPTS, EngineCase
-from tv_jax.drafting import passes, teacher_forced
+from tv_jax.drafting import drafter_of, passes
 from tv_jax.models import decoder, quantised
 from tv_jax.proposals import INVALID
 from tv_jax.tree import ROOT
@@ -95,7 +95,8 @@ def _anew(case, text, tokens, *, alone):
     row[last + 1 : last + 1 + levels] = np.maximum(drafted, 0)
   p = target.logits(texts)[np.arange(len(texts)), last + depth]
   texts = jnp.asarray(texts[inner])
-  _, read = passes.target_features(target, draft.config.target_layers, texts)
+  layers = draft.config.target_layer_ids
+  _, read = passes.target_features(target, layers, texts)
   if alone and case.pair.kind.startswith("eagle"):
     texts = jnp.pad(texts, ((0, 0), (1, 0)))
     read, last = jnp.pad(read, ((0, 0), (1, 0), (0, 0))), last + 1
@@ -114,5 +115,6 @@ def _anew(case, text, tokens, *, alone):
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _levels(module, D: int, params, texts, read, roots) -> jax.Array:
   """Returns the draft's logits [D, M, U] of each level below the root."""
-  levels = teacher_forced(module, params, texts, read, roots, D)
+  drafter = drafter_of(module)
+  levels = drafter.teacher_forced(params, texts, read, roots, D)
   return jnp.stack([level.logits[:, 0] for level in levels])

@@ -19,7 +19,6 @@ from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.programs import forget_programs
 from tv_jax.models import Config, Model, decoder, native, quantised
-from tv_jax.models.config import Block
 from tv_jax.models.gguf import packing
 from tv_jax.models.model import init
 
@@ -50,7 +49,11 @@ TARGET = Config(
   eos_token_id=(),
   pad_token_id=None,
 )
-_BLOCK = Block(size=3, mask=0, rank=4, confidence=True)
+_BLOCK = {
+  "block_size": 3,
+  "markov_rank": 4,
+  "enable_confidence_head": True,
+}
 # Independent drafts with weights as a GGUF file stores them, or in a batch
 # whose slots are refilled one by one.
 QUANTISED, REFILLED = "quantised", "refilled"
@@ -104,11 +107,11 @@ def models(kind: str) -> tuple[Model, Model]:
   params = _random(jax.random.key(0), module)
   target = Model(module=module, params=params, source="random")
   config = dataclasses.replace(base, num_hidden_layers=1)
-  reading = dataclasses.replace(config, target_layers=_READ)
+  reading = dataclasses.replace(config, target_layer_ids=_READ)
   replace = functools.partial(dataclasses.replace, reading)
   configs = {
     "eagle3": replace(draft_vocab_size=3, shares_embedding=True),
-    "dspark": replace(model_type="qwen3", block=_BLOCK),
+    "dspark": replace(model_type="qwen3", **_BLOCK),
   }
   row = drafting.KINDS.get(kind, drafting.KINDS["independent"])
   module = row.module(configs.get(kind, config))
