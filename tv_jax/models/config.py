@@ -144,10 +144,10 @@ def _from_dict(raw: dict, form: Format) -> Config:
   if faults := [*_foreign(raw, kind, form)]:
     raise UserError("; ".join(faults))
   present = {name: value for name, value in raw.items() if value is not None}
-  required = REQUIRED | {name: OPTIONAL[name] for name in family.required}
-  values = checks.fields(required | form.required, **OPTIONAL | form.optional)(
-    present
-  )
+  of_family = {name: OPTIONAL[name] for name in family.required}
+  values = checks.fields(
+    {**REQUIRED, **of_family, **form.required}, **OPTIONAL, **form.optional
+  )(present)
   theta, scaling = rope.from_dict(present)
   ends = present.get("eos_token_id", [])
   pad = present.get("pad_token_id")
