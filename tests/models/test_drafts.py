@@ -374,7 +374,11 @@ def test_the_old_order_is_refused(saved, kind, words):
     (["lm_head.weight"], ["neither a language model nor a", "but lm_head"]),
     (
       ["model.layers.0.mlp.up_proj.weight", "fc.weight"],
-      ["num_hidden_layers=2 is not supported, only 1"],
+      ["several kinds", "(a language model)", r"fc\.weight (an EAGLE-1 head)"],
+    ),
+    (
+      ["fc.weight", "hidden_norm.weight", "midlayer.hidden_norm.weight"],
+      ["several kinds", "(an EAGLE-3 head)", "(a DSpark draft)"],
     ),
   ],
 )

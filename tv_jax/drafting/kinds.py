@@ -30,7 +30,6 @@ class DraftKind(NamedTuple):
   drafter: type[Drafter]  # the draft's functions
 
 
-# A checkpoint is of the last kind whose format fits it.
 KINDS = {
   "independent": DraftKind(decoder.Decoder, Independent),
   "eagle": DraftKind(eagle.Eagle, OnFeatures),
@@ -53,14 +52,24 @@ def recognise(checkpoint: Checkpoint) -> str:
   """Returns the name in `KINDS` of the draft in a checkpoint.
 
   Raises:
-    ValueError: No kind fits; names the tensors that would have decided.
+    ValueError: No kind fits, or several; names the tensors that decided.
   """
   names = checkpoint.tensors
   formats = {name: kind.module.format for name, kind in KINDS.items()}
   found = [name for name, form in formats.items() if form.fits(names)]
+  if {"eagle3", "dspark"} & {*found}:  # they have EAGLE-1's tensor, too
+    found = [name for name in found if name != "eagle"]
+  if len(found) == 1:
+    return found[0]
+  signs = ", ".join(
+    f"{formats[name].signature} ({formats[name].title})"
+    for name in found or formats
+  )
   if found:
-    return found[-1]
-  signs = ", ".join(f"{x.signature} ({x.title})" for x in formats.values())
+    raise UserError(
+      f"{checkpoint.source} could be several kinds of model, because it has"
+      f" tensors like {signs}"
+    )
   raise UserError(
     f"{checkpoint.source} is neither a language model nor a draft: it has no"
     f" tensor like {signs}, but {listed(sorted(names)) or 'none at all'}"
