@@ -1,15 +1,13 @@
 """Finds the best tree for a pair and a machine: `python -m tv_jax.tune`."""
 
 import functools
-import os
 import pathlib
-import sys
 
 from absl import flags
 
 from tv_jax import runs
 from tv_jax.engine import Options
-from tv_jax.io import cli, config_flag
+from tv_jax.io import cli, config_flag, progress
 from tv_jax.io.errors import UserError
 from tv_jax.tune import tuning
 
@@ -40,37 +38,37 @@ _OUT = flags.DEFINE_string(
 def main() -> None:
   """Tunes, prints the table, and writes the file."""
   out = pathlib.Path(_OUT.value)
-  if out.suffix != ".json" or not os.access(out.parent, os.W_OK):
-    raise UserError(f"--out={out}: give a .json file in a folder to write in")
-  if out.exists():
-    raise UserError(f"{out} exists: remove it, or give another --out")
+  if out.exists() or not out.parent.is_dir():
+    raise UserError(f"--out={out}: give a new file in a folder that exists")
   settings = runs.from_config(_CONFIG.value)
   questions = runs.read_questions(settings)
   runs.keep_programs(None)
-  tuned = tuning.tune(
-    runs.load(settings),
-    # Each prompt once.
-    [*dict.fromkeys(question.turns[0] for question in questions)],
-    Options(
-      verifier=_VERIFIERS.value,
-      proposal=settings.proposals[0],
-      temperature=settings.temperatures[0],
-      seed=settings.seeds[0],
-      draft_temperature=settings.draft_temperature,
-      draft_stop=settings.draft_stop,
-      top_k=settings.top_k,
-      top_p=settings.top_p,
-      batch_size=settings.batch_size,
-      max_new_tokens=min(_TOKENS.value, settings.max_new_tokens),
-    ),
-    nodes=_NODES.value,
-    depth=_DEPTH.value,
-    sizes=[int(count) for count in _SIZES.value],
-    trees=settings.trees,
-    template=settings.models.template,
-    speed=_TIMING.value,
-    progress=lambda text, done=0, total=0: print(f"{text} ..", file=sys.stderr),
+  options = Options(
+    verifier=_VERIFIERS.value,
+    proposal=settings.proposals[0],
+    temperature=settings.temperatures[0],
+    seed=settings.seeds[0],
+    draft_temperature=settings.draft_temperature,
+    draft_stop=settings.draft_stop,
+    top_k=settings.top_k,
+    top_p=settings.top_p,
+    batch_size=settings.batch_size,
+    max_new_tokens=min(_TOKENS.value, settings.max_new_tokens),
   )
+  with progress.bar() as bar:
+    tuned = tuning.tune(
+      runs.load(settings),
+      # Each prompt once.
+      [*dict.fromkeys(question.turns[0] for question in questions)],
+      options,
+      nodes=_NODES.value,
+      depth=_DEPTH.value,
+      sizes=[int(count) for count in _SIZES.value],
+      trees=settings.trees,
+      template=settings.models.template,
+      speed=_TIMING.value,
+      progress=bar,
+    )
   print(tuned)
   tuned.save(out)
   print(f"written: {out}")

@@ -8,9 +8,7 @@ sum, where each node comes with its parent and its elder siblings.
 
 A greedy choice of the next largest W is not always best: W falls from parent to
 child, but not always from elder to younger sibling (because of noise, or of a
-proposal that draws the likeliest token last). Instead, each node has two
-successors, its first child and its next sibling. In this binary tree, the valid
-sets are the subtrees that contain the root. A dynamic program finds the best.
+proposal that draws the likeliest token last). A dynamic program finds the best.
 
 Axes: N nodes.
 """
@@ -21,7 +19,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tv_jax.tree import NO_CHILD, ROOT, Tree, from_paths, grown
+from tv_jax.tree import ROOT, Tree, from_paths, grown
 
 # Acceptance probabilities of siblings by rank, for good, middling and poor
 # drafts: the sum over all siblings, and the ratio from one sibling to the next.
@@ -66,45 +64,31 @@ def best_nodes(tree: Tree, values: np.ndarray) -> list[list[int]]:
     For each n the n drafted nodes with the largest sum, in level order, closed
     under parent and elder sibling.
   """
-  # sums[v][n]: the largest sum of n nodes among v, its younger siblings and all
-  # below them. under[v][n - 1]: how many of these nodes are below v.
-  sums: dict[int, np.ndarray] = {NO_CHILD: np.zeros(1)}
-  under: dict[int, np.ndarray] = {}
-  for node in range(len(tree) - 1, ROOT, -1):
-    child, sibling = _successors(tree, node)
-    rest, under[node] = _split(sums[child], sums[sibling])
-    sums[node] = np.concatenate([[0.0], values[node] + rest])
+  paths = rank_paths(tree)
+  # Depth first, so that a node's parent and elder siblings stand before it.
+  order = sorted(range(ROOT + 1, len(tree)), key=paths.__getitem__)
+  place = {node: i for i, node in enumerate([ROOT, *order], start=-1)}
+  below = tree.ancestors.sum(axis=0)  # with the node itself
+  # Without a node, the next candidate is the first one outside its family.
+  parents = [int(tree.parent[node]) for node in order]
+  after = [place[parent] + int(below[parent]) for parent in parents]
+  # sums[i, n]: the largest sum of n nodes among order[i:], with their families.
+  sums = np.full((len(tree), len(tree)), -np.inf)
+  sums[:, 0] = 0.0
+  for i in reversed(range(len(order))):
+    sums[i, 1:] = values[order[i]] + sums[i + 1, :-1]
+    sums[i] = np.maximum(sums[i], sums[after[i]])
   chosen = []
-  for count in range(int(np.isfinite(sums[ROOT + 1]).sum())):
-    nodes, left = [], [(ROOT + 1, count)]
-    while left:
-      node, count = left.pop()
-      if count:
-        nodes.append(node)
-        child, sibling = _successors(tree, node)
-        below = int(under[node][count - 1])
-        left += [(child, below), (sibling, count - 1 - below)]
+  for count in range(int(np.isfinite(sums[0]).sum())):
+    i, nodes = 0, []
+    while (left := count - len(nodes)) > 0:
+      if sums[i, left] > sums[after[i], left]:
+        nodes.append(order[i])
+        i += 1
+      else:
+        i = after[i]
     chosen.append(sorted(nodes))
   return chosen
-
-
-def _successors(tree: Tree, node: int) -> tuple[int, int]:
-  """Returns a node's first child and its next sibling, or NO_CHILD."""
-  after = node + 1
-  has_sibling = after < len(tree) and tree.parent[after] == tree.parent[node]
-  return int(tree.children[node, 0]), after if has_sibling else NO_CHILD
-
-
-def _split(some, others):
-  """Returns the largest sums over both lists, and the counts of the first."""
-  total = np.full(len(some) + len(others) - 1, -np.inf)
-  first = np.zeros(len(total), np.int32)
-  for count, value in enumerate(some):
-    span = slice(count, count + len(others))
-    better = value + others > total[span]
-    total[span] = np.where(better, value + others, total[span])
-    first[span] = np.where(better, count, first[span])
-  return total, first
 
 
 def part(tree: Tree, nodes: list[int]) -> Tree:
@@ -113,8 +97,7 @@ def part(tree: Tree, nodes: list[int]) -> Tree:
   return from_paths(paths[node] for node in nodes)
 
 
-def places(tree: Tree, other: Tree) -> list[int] | None:
-  """Returns the drafted nodes of `other` in `tree`; None if one is missing."""
+def places(tree: Tree, other: Tree) -> list[int]:
+  """Returns where `tree` has the drafted nodes of `other`, a part of it."""
   number = {path: node for node, path in enumerate(rank_paths(tree))}
-  paths = rank_paths(other)[1:]
-  return [number[x] for x in paths] if {*paths} <= {*number} else None
+  return [number[path] for path in rank_paths(other)[1:]]

@@ -31,11 +31,9 @@ from tv_jax.engine.results import Estimate
 from tv_jax.io import disk, reading
 from tv_jax.io.errors import UserError
 from tv_jax.io.progress import Progress, silent
-from tv_jax.runs import stats, tables
 from tv_jax.runs.timing import time_in_turn
 from tv_jax.tree import Tree
 from tv_jax.tune import choosing
-from tv_jax.verifiers import Draft, Verifier
 
 SIZES = (8, 16, 32, 64)
 TREES = ("chain:5", "kary:2x5", "eagle")
@@ -52,56 +50,32 @@ class Tuned:
   """The trees that `tune` compared; print it for a table.
 
   Attributes:
-    name: Name of the chosen tree: the best one of the requested size.
-    trees: All trees by name.
-    frame: A row for each tree by name; with times, also one for plain decoding.
-      Columns: `nodes`; `length`, the acceptance length on prompts that were not
-      tuned on, NaN if the wide tree does not contain the tree; `gain`, the
-      length minus the chosen tree's, on the same cycles; `decoded`, the length
-      when the tree itself decodes a few prompts; `ms` of a cycle; `speed` in
-      tokens per second without prefill. Columns with _error and _n have the
-      means' errors, and the numbers of prompts.
+    tree: The best tree of the requested size.
+    frame: A row for plain decoding and each tree, by name. Columns: `tree`;
+      `nodes`; `length`, the acceptance length on prompts that were not tuned
+      on; `gain`, the length minus that of the chosen tree, on the same cycles.
+      With times also `decoded`, the length when the tree itself decodes a few
+      prompts; `ms` of a cycle; `speed` in tokens per second without prefill;
+      `over_plain`, the ratio of speeds. Columns with _error have the standard
+      errors of means, clustered by prompt.
     check: Realised minus expected length of the wide tree: 0 within its error.
-    settings: The rule, proposal and other options, as saved in the file.
+    about: What the saved file says of the chosen tree: its length, the rule,
+      the proposal and other options.
     notes: Limitations of these numbers.
   """
 
-  name: str
-  trees: dict[str, Tree]
+  tree: Tree
   frame: pd.DataFrame
   check: Estimate
-  settings: dict
+  about: dict
   notes: tuple[str, ...]
 
-  @property
-  def tree(self) -> Tree:
-    """Returns the chosen tree."""
-    return self.trees[self.name]
-
   def __repr__(self) -> str:
-    """Returns the table, with the check and the notes below it."""
-    table = self.frame
-    levels = {k: map(len, tree.levels[1:]) for k, tree in self.trees.items()}
-    gain = _estimates(table.drop(self.name), "gain")
-    cells = {
-      "nodes": table["nodes"].map("{:.0f}".format),
-      "by depth": {k: " ".join(map(str, x)) for k, x in levels.items()},
-      "length": tables.texts(_estimates(table, "length"), ".3f"),
-      f"minus {self.name}": tables.texts(gain, "+.3f"),
-    }
-    if PLAIN in table.index:
-      over = table["speed"] / table["speed"][PLAIN]
-      cells |= {
-        "decoded": tables.texts(_estimates(table, "decoded"), ".3f"),
-        "ms a cycle": table["ms"].map("{:.2f}".format),
-        "tokens/s": table["speed"].map("{:.1f}".format),
-        "over plain": over.map("{:.2f}".format),
-      }
-    shown = pd.DataFrame(cells, table.index).replace("nan", np.nan)
+    """Returns the frame, with the check and the notes below it."""
     title = "{verifier} with {proposal} at temperature {temperature:g}"
     parts = [
-      title.format_map(self.settings),
-      shown.fillna(tables.NOTHING).to_markdown(disable_numparse=True),
+      title.format_map(self.about),
+      self.frame.to_string(float_format="{:.3f}".format),
       f"check: realised - expected = {self.check:+.3f}",
       *self.notes,
     ]
@@ -109,21 +83,8 @@ class Tuned:
 
   def save(self, path: str | os.PathLike) -> None:
     """Writes the chosen tree as a JSON file, which `tree=` reads."""
-    row: Any = _estimates(self.frame, "length").loc[self.name]
-    mean, error, n = row
-    measured = {
-      "length": mean,
-      "error": None if np.isnan(error) else error,
-      "items": int(n),
-    }
-    content = {"parents": [*self.tree.parents], "measured": measured}
-    disk.write_json(pathlib.Path(path), content | self.settings)
-
-
-def _estimates(table: pd.DataFrame, name: str) -> pd.DataFrame:
-  """Returns the mean, the error and the count of a name."""
-  found = table[[name, f"{name}_error", f"{name}_n"]]
-  return found.set_axis(["mean", "error", "n"], axis=1)
+    content = {"parents": [*self.tree.parents], **self.about}
+    disk.write_json(pathlib.Path(path), content)
 
 
 def tune(
@@ -143,19 +104,12 @@ def tune(
 
   Every other prompt chooses the trees, and lengths are measured on the rest.
   The best trees have `nodes` drafted nodes, or a number in `sizes`, and at most
-  `depth` levels. They are compared with those of `trees` that the rule
-  supports. `speed` is whether to time all trees. `options.tree` is ignored.
+  `depth` levels. They are compared with `trees`. `speed` is whether to time all
+  trees. `options.tree` is ignored.
 
   Raises:
     UserError: An option is wrong, or the prompts are too few.
   """
-  sizes = sorted({*sizes, nodes})
-  if min(depth, *sizes) < 1:
-    raise UserError(
-      f"nodes={nodes}, depth={depth}, sizes={sizes}: give 1 or more"
-    )
-  if options.verifier == PLAIN:
-    raise UserError("verifier='plain': give the rule to find a tree for")
   rule = verifiers.resolve(options.verifier)
   if not rule.offers:
     raise UserError(
@@ -166,105 +120,93 @@ def tune(
   def configure(**changes) -> DecodeConfig:
     return decode_config(pair, dataclasses.replace(options, **changes))
 
-  named = {name: tree_lib.resolve(name) for name in trees}
-  compared = {
-    name: tree
-    for name, tree in named.items()
-    if not (rule.refuses and rule.refuses(tree))
+  compared: dict[str, Any] = {
+    name: configure(tree=name).static.tree for name in trees
   }
-  for name in compared:
-    configure(tree=name)  # refuses what cannot be drafted
-  wide = _wide(rule, nodes, depth, sizes[-1], [*compared.values()])
-  config = configure(tree=wide)
-  asked = read_prompts(pair, config, prompts, template=template)
-  if len(asked) < 4 or len({tuple(x.tokens) for x in asked}) < len(asked):
-    raise UserError(
-      f"{len(asked)} prompts: give 4 or more, no two the same: half to tune on"
-      " and half to measure on"
-    )
-  progress(f"decoding {len(asked)} prompts with {wide!r}", 0, 1 + speed)
-  reached, items, check = _decode(pair, config, asked)
-  assert check
-  tuned_on = np.isin(items, np.unique(items)[::2])
-  values = np.where(wide.depth <= depth, reached[tuned_on].mean(0), -np.inf)
-  best = choosing.best_nodes(wide, values)
-  reached, items = reached[~tuned_on], items[~tuned_on]
-  compared = {
-    f"tuned:{size}": choosing.part(wide, best[size])
-    for size in sizes
-    if size < len(best)
-  } | compared
-  own = reached[:, best[nodes]].sum(axis=1)
-  cycles = {}
-  for name, tree in compared.items():
-    if (inside := choosing.places(wide, tree)) is not None:
-      sums = reached[:, inside].sum(axis=1)
-      columns = {"question": items, "length": 1 + sums, "gain": sums - own}
-      cycles[name] = pd.DataFrame(columns)
-  counts = {name: len(tree) - 1 for name, tree in compared.items()}
-  names = [PLAIN, *counts] if speed else [*counts]
-  frame = pd.DataFrame({"nodes": counts}, names)
-  frame = frame.join([_means(cycles, "length"), _means(cycles, "gain")])
-  if speed:
-    alone = {"batch_size": 1, "panel": None, "among": ()}
-    plain = alone | {"verifier": PLAIN, "draft_stop": 0.0}
-    configs = {PLAIN: configure(**plain)}
-    for name, tree in compared.items():
-      configs[name] = configure(tree=tree, **alone)
-    unseen = [asked[int(item)] for item in np.unique(items)]
-    some = unseen[:: max(1, len(unseen) // _TIMED)][:_TIMED]
-    progress(f"timing {', '.join(configs)}, on {len(some)} prompts", 1, 2)
-    frame = frame.join(_time(pair, configs, some))
-    length = frame["length"].fillna(frame["decoded"])
-    frame["speed"] = 1e3 * length / frame["ms"]
-  drawn = config.static.proposal
-  assert drawn
-  notes = [
-    f"wide tree: {wide!r}; tuned on {tuned_on.sum()} cycles of every other"
-    f" prompt, measured on {len(items)} cycles of the other prompts"
-  ]
-  if not (drawn.nested and rule.by_path):
-    notes.append(
-      f"with {drawn.name} and {rule.name} a node's W may depend on"
-      " the rest of the tree: lengths of smaller trees are approximations;"
-      " trust the decoded ones"
-    )
-  return Tuned(
-    name=f"tuned:{nodes}",
-    trees=compared,
-    frame=frame,
-    check=check,
-    settings=_settings(pair, config),
-    notes=tuple(notes),
-  )
-
-
-def _means(cycles: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
-  """Returns means by tree, with errors that are clustered by prompt."""
-  table = pd.concat(cycles, names=["tree"]).reset_index("tree")
-  means = stats.by_token(table, ["tree"], name)
-  return means.set_axis([name, f"{name}_error", f"{name}_n"], axis=1)
-
-
-def _wide(
-  rule: Verifier, nodes: int, depth: int, largest: int, compared: list[Tree]
-) -> Tree:
-  """Returns the wide tree; raises UserError if it has too few nodes."""
-  wide = choosing.wide(
-    max(_LEAST, round(_TIMES * largest)),
-    depth,
-    # Far larger trees are only timed: they would make the wide tree slow.
-    [tree for tree in compared if len(tree) <= 2 * _LEAST],
-  )
-  if rule.refuses and rule.refuses(wide):
-    wide = tree_lib.chain(wide.max_depth)
+  sizes = sorted({*sizes, nodes})
+  least = max(_LEAST, round(_TIMES * sizes[-1]))
+  wide = choosing.wide(least, depth, compared.values())
   most = int((wide.depth <= depth).sum()) - 1
   if nodes > most:
     raise UserError(
       f"nodes={nodes}: {wide!r} has {most} drafted nodes of depth {depth} or"
       " less: give fewer, or a larger depth"
     )
-  return wide
+  config = configure(tree=wide)
+  asked = read_prompts(pair, config, prompts, template=template)
+  if len(asked) < 4:
+    raise UserError(
+      f"{len(asked)} prompts: give 4 or more, half to tune on and half to"
+      " measure on"
+    )
+  progress(f"decoding {len(asked)} prompts with {wide!r}")
+  reached, items, check = _decode(pair, config, asked)
+  tuned_on = np.isin(items, np.unique(items)[::2])
+  values = np.where(wide.depth <= depth, reached[tuned_on].mean(0), -np.inf)
+  best = choosing.best_nodes(wide, values)
+  reached, items = reached[~tuned_on], items[~tuned_on]
+  own = reached[:, best[nodes]].sum(axis=1)
+  found = {
+    f"tuned:{size}": choosing.part(wide, best[size])
+    for size in sizes
+    if size < len(best)
+  }
+  found |= compared
+  rows = {PLAIN: _row(None, np.zeros_like(own), own, items)}
+  for name, tree in found.items():
+    gained = reached[:, choosing.places(wide, tree)].sum(axis=1)
+    rows[name] = _row(tree, gained, own, items)
+  frame = pd.DataFrame.from_dict(rows, orient="index")
+  if speed:
+    alone = {"batch_size": 1, "panel": None, "among": ()}
+    configs = {PLAIN: configure(verifier=PLAIN, draft_stop=0.0, **alone)}
+    for name, tree in found.items():
+      configs[name] = configure(tree=tree, **alone)
+    unseen = [asked[int(item)] for item in np.unique(items)]
+    some = unseen[:: max(1, len(unseen) // _TIMED)][:_TIMED]
+    progress(f"timing {', '.join(configs)}, on {len(some)} prompts")
+    frame = frame.join(_time(pair, configs, some))
+    frame["speed"] = 1e3 * frame["length"] / frame["ms"]
+    frame["over_plain"] = frame["speed"] / frame["speed"][PLAIN]
+  proposal: Any = config.static.proposal
+  notes = [
+    f"wide tree: {wide!r}; tuned on {tuned_on.sum()} cycles of every other"
+    f" prompt, measured on {len(items)} cycles of the other prompts"
+  ]
+  if not (proposal.nested and rule.by_path):
+    notes.append(
+      f"with {proposal.name} and {rule.name} a node's W may depend on"
+      " the rest of the tree: lengths of smaller trees are approximations;"
+      " trust the decoded ones"
+    )
+  length = Estimate.clustered(1 + own, items)
+  measured = {"length": length.mean, "error": length.error, "items": length.n}
+  return Tuned(
+    tree=found[f"tuned:{nodes}"],
+    frame=frame,
+    check=check,
+    about={"measured": measured, **_describe(pair, config)},
+    notes=tuple(notes),
+  )
+
+
+def _row(tree: Tree | None, gained, own, items) -> dict[str, Any]:
+  """Returns a row of the frame from drafted tokens gained in each cycle [C].
+
+  `own` is what the chosen tree gains, and `items` the cycles' prompts.
+  """
+  return {
+    "tree": tree,
+    "nodes": len(tree) - 1 if tree else 0,
+    **_mean("length", 1 + gained, items),
+    **_mean("gain", gained - own, items),
+  }
+
+
+def _mean(name: str, values: np.ndarray, items) -> dict[str, float]:
+  """Returns the columns of a mean over cycles, clustered by prompt."""
+  found = Estimate.clustered(values, items)
+  return {name: found.mean, f"{name}_error": found.error}
 
 
 def _decode(pair: Pair, config: DecodeConfig, prompts: Sequence[Prompt]):
@@ -278,11 +220,9 @@ def _decode(pair: Pair, config: DecodeConfig, prompts: Sequence[Prompt]):
     stops.append(np.asarray(stopping)[active])
     items.append(batch.items[active])
 
-  run = decode_all(pair, config, prompts, step=step)
+  run = decode_all(pair, config, prompts, progress=False, step=step)
   tree: Any = config.static.tree
-  item = np.concatenate(items)
-  order = np.argsort(item, kind="stable")
-  return reach(tree, np.concatenate(stops)[order]), item[order], run.check
+  return reach(tree, np.concatenate(stops)), np.concatenate(items), run.check
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -290,8 +230,9 @@ def _stopping(config: DecodeConfig, tokens, q, p):
   """Returns the stopping distributions [B, N] of drafted trees."""
   tree: Any = config.static.tree
   proposal: Any = config.static.proposal
-  drafts = Draft(tree, proposal, tokens, tree_lib.to_all_nodes(tree, q), p)
+  q = tree_lib.to_all_nodes(tree, q)
   assert config.verifier
+  drafts = verifiers.Draft(tree, proposal, tokens, q, p)
   return jax.vmap(config.verifier.stopping)(drafts)
 
 
@@ -300,18 +241,14 @@ def reach(tree: Tree, stop: np.ndarray) -> np.ndarray:
   return np.asarray(stop, np.float64) @ tree.ancestors.astype(np.float64)
 
 
-def _settings(pair: Pair, config: DecodeConfig) -> dict:
-  proposal = config.static.proposal
-  assert proposal
+def _describe(pair: Pair, config: DecodeConfig) -> dict:
+  """Describes the rule, the options, the models and the machine."""
+  assert config.static.proposal
   assert pair.draft
-  # A proposal that only ranks tokens does not use a temperature.
-  cooled = not proposal.ranks
   return {
     "verifier": config.name,
-    "proposal": proposal.name,
-    "temperature": config.temperature,
-    "draft_temperature": config.draft_temperature if cooled else None,
-    "draft_stop": config.sampling["draft_stop"],
+    "proposal": config.static.proposal.name,
+    **config.sampling,
     "target": reading.name_of(pair.target.source),
     "draft": reading.name_of(pair.draft.source),
     "device": jax.devices()[0].device_kind,
@@ -322,23 +259,17 @@ def _settings(pair: Pair, config: DecodeConfig) -> dict:
 def _time(
   pair: Pair, configs: Mapping[str, DecodeConfig], prompts: Sequence[Prompt]
 ) -> pd.DataFrame:
-  """Times configs in turn on each prompt, after warm-up, without prefill.
-
-  Other work on the machine then slows all of them alike.
-
-  Returns:
-    By name the length, and the milliseconds of a cycle, a median over prompts.
-  """
+  """Returns the decoded length, and the median milliseconds of a cycle."""
   longest = max(len(prompt.tokens) for prompt in prompts)
   answered, _ = time_in_turn(pair, configs, prompts, longest)
-  cycles, times = {}, {}
+  rows = {}
   for name, answers in answered.items():
     gained = [answer.continuation.gained for answer in answers]
-    counts = np.array([*map(len, gained)])
-    items = np.repeat([prompt.item for prompt in prompts], counts)
-    cycles[name] = pd.DataFrame(
-      {"question": items, "decoded": np.concatenate(gained)}
-    )
+    counts = [*map(len, gained)]
+    items = np.repeat(np.arange(len(gained)), counts)
     seconds = np.array([answer.cycles for answer in answers])
-    times[name] = 1e3 * float(np.median(seconds / counts))
-  return _means(cycles, "decoded").assign(ms=pd.Series(times))
+    rows[name] = {
+      **_mean("decoded", np.concatenate(gained), items),
+      "ms": 1e3 * float(np.median(seconds / counts)),
+    }
+  return pd.DataFrame.from_dict(rows, orient="index")
