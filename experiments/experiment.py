@@ -184,8 +184,7 @@ def planned(
   """
   result: dict[str, Planned] = {}
   defaults = experiment.configs[: 1 if smoke else None]
-  for source, config in config_flag.several(argv, defaults).items():
-    given = [*config_flag.given_fields(argv, config)]
+  for source, (config, given) in config_flag.several(argv, defaults).items():
     always = dict(SMOKE if smoke else {})
     trees = names.split(config.trees)
     if smoke and trees[2:]:
@@ -196,19 +195,18 @@ def planned(
       always["models.devices"] = devices
     shards = experiment.sweep(config, smoke)
     swept = set.intersection(*map(set, shards.values()))
-    _check_fields(experiment, source, config, swept, dict(given))
+    _check_fields(experiment, source, config, swept, given)
     for shard, own in shards.items():
-      fields = {**always, **experiment.base, **own}
-      kept = [flag for field, flag in given if field not in fields]
       # A tuple that is given twice would be joined, so give it once.
-      kept += [f"--config.{field}={value}" for field, value in fields.items()]
-      flags = f"--config={source}", *kept
+      fields = {**given, **always, **experiment.base, **own}
+      values = (f"--config.{field}={value}" for field, value in fields.items())
+      flags = f"--config={source}", *values
       name = f"{config.experiment}/{shard}"
       if name in result:
         raise UserError(
           f"{name} is several runs: give each config another name"
         )
-      (whole,) = config_flag.several(["", *flags], ()).values()
+      ((whole, _),) = config_flag.several(["", *flags], ()).values()
       result[name] = Planned(name, flags, runs.from_config(whole))
   return [*result.values()]
 

@@ -27,12 +27,11 @@ from typing import Any
 import pandas as pd
 from absl import flags
 
-from experiments import paper
 from tv_jax import runs as runs_lib
 from tv_jax.io import cli, disk, progress
 from tv_jax.io.errors import UserError
 from tv_jax.runs import questions, sources, stats, store
-from tv_jax.runs.records import AXES, METHOD, PLAIN
+from tv_jax.runs.records import AXES, METHOD
 from tv_jax.runs.tables import NOTHING, Table, by_method, show, texts
 
 FILE = "grades.jsonl"
@@ -42,8 +41,7 @@ NOTE = (
   "Rating: from 1 to 10, the mean over questions, in each over its turns, seeds"
   " and the judge's runs; ± is the standard error over questions. Minus plain:"
   " question by question. Replies without a rating, and grades that are"
-  " missing, are in no mean. The paper's numbers are Gemini-2.5-Flash's, of"
-  " Llama-3.1-8B-Instruct's answers to MT-Bench."
+  " missing, are in no mean."
 )
 _PROMPT = """\
 You are an impartial judge. Below is a conversation between a user and an AI \
@@ -59,30 +57,28 @@ the rating, a number from 1 to 10, strictly in this form: "[[rating]]", for \
 example: "Rating: [[5]]"."""
 _RATING = re.compile(r"\[\[\s*(\d+(?:\.\d+)?)(?:\s*/\s*10)?\s*\]\]")
 
-
-# The columns that identify a grade: the answer, the judge, and its run.
+# The fields that identify a grade: the answer, the judge, and its run.
 _ANSWER = ["question", "turn", *AXES]
 _GRADE = [*_ANSWER, "judge", "run"]
 
 
-def wanted(unit: store.StoredRun, judge: str, runs: int) -> pd.DataFrame:
-  """Returns a row for each grade of a run; `texts` has all answers so far."""
-  table = runs_lib.answers(unit)
-  table = table[(table["task"] == TASK) & table["error"].isna()]
-  table = table[[*_ANSWER, "text"]].astype(object).sort_values("turn")
-  talks = table.groupby(["question", *AXES])["text"]
-  # A conversation needs every turn up to this one: others may have failed.
-  table["texts"] = talks.transform(
-    lambda x: [[*x[: i + 1]] for i in range(len(x))]
-  )
-  table = table[table["texts"].map(len) == table["turn"] + 1]
-  return table.assign(judge=judge).merge(
-    pd.DataFrame({"run": range(runs)}), how="cross"
-  )
+def conversations(unit: store.StoredRun) -> dict[tuple, list[str]]:
+  """Returns all answers up to each one; none after an answer that failed."""
+  found = {
+    tuple(line[name] for name in _ANSWER): line.get("text")
+    for line in unit.items
+    if line["task"] == TASK
+  }
+  result = {}
+  for question, turn, *axes in found:
+    answers = [found.get((question, i, *axes)) for i in range(turn + 1)]
+    if None not in answers:
+      result[question, turn, *axes] = answers
+  return result
 
 
 def ratings(unit: store.StoredRun) -> pd.DataFrame:
-  """Returns the ratings of a run; NaN where the last reply held none."""
+  """Returns the last rating of each grade; NaN where the reply held none."""
   path = unit.folder / FILE
   # A line that a kill has cut short has no line break.
   *lines, _ = (path.read_bytes() if path.exists() else b"").split(b"\n")
@@ -107,25 +103,28 @@ def grade(
     runs: How often to grade each answer.
     shown: Called after each grade.
   """
-  by_id, path = _questions(unit), unit.folder / FILE
+  asked, path = _questions(unit), unit.folder / FILE
+  answers = conversations(unit)
 
-  def ask(row: dict) -> dict:
-    prompt = prompt_for(by_id[row["question"]], row["texts"])
+  def ask(key: tuple) -> dict:
+    prompt = prompt_for(asked[key[0]], answers[key[:-2]])
     reply = client.chat.completions.create(
       model=model,
       messages=[{"role": "user", "content": prompt}],
       temperature=0,
     )
     text = reply.choices[0].message.content or ""
-    kept = {name: row[name] for name in _GRADE}
+    kept = dict(zip(_GRADE, key, strict=True))
     return kept | {"rating": rating_in(text), "reply": text}
 
   with contextlib.ExitStack() as resources:
     disk.lock(unit.folder, resources, "grades.lock", "wait for it")
     file = resources.enter_context(path.open("ab"))
     file.truncate(path.read_bytes().rfind(b"\n") + 1)
-    table = wanted(unit, model, runs).merge(ratings(unit), "left", _GRADE)
-    missing = table[table["rating"].isna()].to_dict("records")
+    known = ratings(unit).dropna(subset="rating")[_GRADE]
+    done = {*known.itertuples(index=False, name=None)}
+    keys = [(*key, model, run) for key in answers for run in range(runs)]
+    missing = [key for key in keys if key not in done]
     pool = concurrent.futures.ThreadPoolExecutor(WORKERS)
     # After an error nothing more is asked.
     replies = resources.enter_context(pool).map(ask, missing)
@@ -133,7 +132,7 @@ def grade(
       file.write(disk.to_bytes(line))
       file.flush()
       os.fsync(file.fileno())
-      shown("grades", len(table) - len(missing) + i, len(table))
+      shown("grades", len(keys) - len(missing) + i, len(keys))
 
 
 def prompt_for(question: questions.Question, answers: Sequence[str]) -> str:
@@ -172,11 +171,8 @@ def _questions(unit: store.StoredRun) -> dict[int | str, questions.Question]:
 
 def tables_of(name: str, units: Sequence[store.StoredRun]) -> list[Table]:
   """Makes a table for each judge that has rated answers of a group."""
-  rated, tables = pd.concat(map(ratings, units)), []
-  for judge, own in rated.groupby("judge"):
-    runs = own["run"].max() + 1
-    grades = pd.concat(wanted(unit, str(judge), runs) for unit in units)
-    grades = grades.merge(own, "left", _GRADE)
+  tables = []
+  for judge, grades in pd.concat(map(ratings, units)).groupby("judge"):
     by_answer = grades.groupby(_ANSWER)["rating"].mean()
     turns = by_answer.dropna().reset_index()  # over the judge's runs
     means = stats.by_question(turns, METHOD, "rating")
@@ -187,22 +183,10 @@ def tables_of(name: str, units: Sequence[store.StoredRun]) -> list[Table]:
       "rating": texts(means),
       "questions": means["n"].map(str),
       "ratings": counts["count"] + " of " + counts["size"],
-      "the paper": [_printed(*method) for method in counts.index],
     }
     table = pd.DataFrame(cells, counts.index).fillna(NOTHING)
     tables.append(Table(f"{name}, by {judge}", by_method(table)))
   return tables
-
-
-def _printed(proposal: str, temperature: float, tree: str, rule: str) -> str:
-  """Returns the paper's rating of the same tree and rule."""
-  rating = None
-  if temperature == 1 and rule == PLAIN:
-    rating = paper.PLAIN_QUALITY
-  elif temperature == 1 and proposal == paper.PROPOSAL:
-    both = paper.printed("quality", "rating", tree)
-    rating = None if both is None else both.get(rule)
-  return f"{rating:.2f}" if rating else NOTHING
 
 
 def main(arguments: list[str]) -> None:

@@ -17,8 +17,6 @@ import pandas as pd
 TREES = ("chain:5", "kary:2x5", "eagle")
 VERIFIERS = ("token_level", "traversal")
 PROPOSAL = "without_replacement"
-# The rating of plain decoding by a judge (Gemini-2.5-Flash), of 10.
-PLAIN_QUALITY = 6.72
 
 
 class PaperPair(NamedTuple):

@@ -103,7 +103,8 @@ def test_a_config_is_found_by_its_name_and_a_users_own_comes_first(
   monkeypatch.chdir(tmp_path)
 
   def read(*arguments):
-    return config_flag.several(["x", *arguments], ["smoke"])
+    configs = config_flag.several(["x", *arguments], ["smoke"])
+    return {name: config for name, (config, _) in configs.items()}
 
   for arguments in ((), ("--config=smoke",), ("--config=configs/smoke.py",)):
     (config,) = read(*arguments).values()

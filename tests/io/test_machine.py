@@ -6,15 +6,6 @@ import pytest
 
 from tv_jax.io import machine
 
-GROUPS = {
-  "version 2": ("0::/job/step\n", "job/memory.max", "job/step/memory.max"),
-  "version 1": (
-    "3:cpuset:/\n2:memory:/job/step\n0::/\n",
-    "memory/job/memory.limit_in_bytes",
-    "memory/job/step/memory.limit_in_bytes",
-  ),
-}
-
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch, tmp_path):
@@ -22,7 +13,7 @@ def alone(monkeypatch, tmp_path):
   for name in [*os.environ]:
     if name.startswith("SLURM_"):
       monkeypatch.delenv(name)
-  monkeypatch.setattr(machine, "_GROUPS", tmp_path / "groups")
+  monkeypatch.setattr(machine, "_GROUP", tmp_path / "group")
   monkeypatch.setattr(machine, "_CGROUPS", tmp_path)
 
 
@@ -37,15 +28,13 @@ def test_a_job_of_slurm_has_its_own_cores_and_memory(monkeypatch):
   assert machine.cores() == 1 <= cores
 
 
-@pytest.mark.parametrize("version", GROUPS)
-def test_the_least_limit_of_a_cgroup_counts(version, tmp_path):
+def test_the_least_limit_of_a_cgroup_counts(tmp_path):
   memory = machine.memory()
-  text, outer, inner = GROUPS[version]
-  (tmp_path / "groups").write_text(text)
-  (tmp_path / inner).parent.mkdir(parents=True)
+  (tmp_path / "group").write_text("0::/job/step\n")
+  (tmp_path / "job" / "step").mkdir(parents=True)
   assert machine.memory() == memory
-  (tmp_path / inner).write_text("max\n")
-  (tmp_path / outer).write_text(f"{5 << 20}\n")
+  (tmp_path / "job" / "step" / "memory.max").write_text("max\n")
+  (tmp_path / "job" / "memory.max").write_text(f"{5 << 20}\n")
   assert machine.memory() == 5 << 20
-  (tmp_path / inner).write_text(f"{3 << 20}\n")
+  (tmp_path / "job" / "step" / "memory.max").write_text(f"{3 << 20}\n")
   assert machine.memory() == 3 << 20

@@ -29,7 +29,7 @@ def test_units_are_what_the_experiment_runs(name, smoke):
   planned = experiment.planned(names.find(name), [""], smoke)
   for unit, run in zip(expand(name, [""], smoke=smoke), planned, strict=True):
     flags = [x for x in unit.command if x.startswith("--config")]
-    (config,) = config_flag.several(["", *flags], ()).values()
+    ((config, _),) = config_flag.several(["", *flags], ()).values()
     assert runs.from_config(config) == run.settings == unit.settings
     assert unit.folder == pathlib.Path("runs", unit.name)
 

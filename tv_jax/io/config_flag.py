@@ -1,11 +1,9 @@
 """The flag --config, of ml_collections: a file, or a bundled one's name."""
 
-import functools
-import operator
 import pathlib
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from absl import flags
@@ -25,7 +23,6 @@ _PACKAGE = pathlib.Path(__file__).parents[1]
 _WHEEL = _PACKAGE / "assets" / "configs"
 FOLDER = (_WHEEL if _WHEEL.is_dir() else _PACKAGE.parent) / "configs"
 _NAMED = re.compile(r"--?config=(.*)")
-_FIELD = re.compile(r"--?(?:no)?config\.([^=]+)")
 _argv: list[str] = []  # where ml_collections looks for the fields
 
 
@@ -55,30 +52,21 @@ def parse(argv: list[str], default: str | None = None) -> list[str]:
   return _parse(flags.FLAGS, _argv)
 
 
-def several(argv: Sequence[str], default: Sequence[str]) -> dict[str, Any]:
+def several(
+  argv: Sequence[str], default: Sequence[str]
+) -> dict[str, tuple[Any, dict[str, Any]]]:
   """Returns the configs of a command line, or else the default configs.
 
-  Fields that the command line sets are set in each config.
+  Fields that the command line sets are set in each config, and come with it.
   """
   configs = {}
   for name in _names(argv) or default:
     line, values = _with(name, argv), flags.FlagValues()
-    flag = config_flags.DEFINE_config_file(
-      "config", flag_values=values, sys_argv=line
-    )
+    config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
     _parse(values, line, known_only=True)
-    configs[name] = flag.value
+    flag = values["config"]
+    configs[name] = flag.value, config_flags.get_override_values(flag)
   return configs
-
-
-def given_fields(argv: Sequence[str], config) -> Iterator[tuple[str, str]]:
-  """Yields the fields of a config that argv sets, and the arguments."""
-  for argument, following in zip(argv, [*argv[1:], "-"], strict=True):
-    if match := _FIELD.match(argument):
-      value = functools.reduce(operator.getitem, match[1].split("."), config)
-      apart = "=" not in argument and not following.startswith("-")
-      apart &= not isinstance(value, bool)  # what follows is another argument
-      yield match[1], f"{argument}={following}" if apart else argument
 
 
 def _parse(values: flags.FlagValues, line: list[str], **options) -> list[str]:
