@@ -117,9 +117,8 @@ def main() -> int:
   for unit in failed:
     print(f"FAILED: {unit.progress}", file=sys.stderr)
   # Without a finished unit an experiment has no tables.
-  empty = {unit.name.split("/")[0] for unit in failed}
-  empty -= {unit.name.split("/")[0] for unit in units if unit not in failed}
-  ready = [name for name in chosen if names.find(name).name not in empty]
+  done = {unit.name.split("/")[0] for unit in units if unit not in failed}
+  ready = [name for name in chosen if names.find(name).name in done]
   status = subprocess.run([*run, *ready, *render]).returncode if ready else 0
   return int(bool(failed)) or status
 

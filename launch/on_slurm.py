@@ -12,13 +12,11 @@ from __future__ import annotations
 import os
 import pathlib
 import shlex
-import shutil
 import subprocess
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from launch.units import Unit
-from tv_jax.io.errors import UserError
 
 _NOTICE = 120  # a run is stopped this many seconds before the time limit
 
@@ -91,12 +89,6 @@ def submit(
   jobs: Sequence[Job], units: Sequence[Unit], workdir: pathlib.Path
 ) -> None:
   """Makes the folders of a sweep and its units, and submits its jobs."""
-  if not shutil.which("sbatch"):
-    raise UserError(
-      "--backend=slurm: there is no sbatch here: run this on a login node of a"
-      " SLURM cluster (on Debian sbatch is in slurm-client), or look at the"
-      " scripts with --dry_run"
-    )
   for folder in (workdir, *(unit.folder for unit in units)):
     folder.mkdir(parents=True, exist_ok=True)
   for job in jobs:
