@@ -6,6 +6,7 @@ killed, continued and moved to another machine.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import pathlib
@@ -206,7 +207,8 @@ def planned(
         raise UserError(
           f"{name} is several runs: give each config another name"
         )
-      ((whole, _),) = config_flag.several(["", *flags], ()).values()
+      whole = copy.deepcopy(config)
+      whole.update_from_flattened_dict(fields)
       result[name] = Planned(name, flags, runs.from_config(whole))
   return [*result.values()]
 
