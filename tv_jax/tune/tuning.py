@@ -221,6 +221,7 @@ def _decode(pair: Pair, config: DecodeConfig, prompts: Sequence[Prompt]):
     items.append(batch.items[active])
 
   run = decode_all(pair, config, prompts, progress=False, step=step)
+  assert run.check
   tree: Any = config.static.tree
   return reach(tree, np.concatenate(stops)), np.concatenate(items), run.check
 
