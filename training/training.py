@@ -51,8 +51,9 @@ def train(
   path: pathlib.Path,
 ) -> dict:
   """Runs or continues a training stage; see `distill.training.train`."""
+  total = schedule.steps + schedule.again
 
-  def log(number, total, _, value):
+  def log(number, value):
     if number % _LOG == 0 or number == total:
       logging.info("%s, step %d of %d: %.5f", stage, number, total, value)
 
@@ -62,7 +63,7 @@ def train(
     jax.random.fold_in(key, 1),  # not the key of the initial parameters
     lambda step: data.rows(corpus, stage, step, schedule.rows),
     schedule.learning_rate(),
-    schedule.steps + schedule.again,
+    total,
     path,
     after_step=log,
   )

@@ -55,7 +55,6 @@ _DEFINE = {
   int: functools.partial(flags.DEFINE_integer, lower_bound=0),
   float: functools.partial(flags.DEFINE_float, lower_bound=0),
   str: flags.DEFINE_string,
-  tuple: flags.DEFINE_list,
 }
 _SETTINGS = {
   name: _DEFINE[type(field.default)](
@@ -76,10 +75,6 @@ def main() -> None:
   target, out = _TARGET.value, _OUT.value
   if not target or not out:
     raise UserError("give --target and --out")
-  settings = _settings(Training)
-  settings = dataclasses.replace(
-    settings, layers=tuple(map(int, settings.layers))
-  )
   prompts = text = None
   if _TEXT.value:
     text = distill.read(pathlib.Path(_TEXT.value))
@@ -94,7 +89,7 @@ def main() -> None:
     scores = distill.distill(
       pair,
       out,
-      settings,
+      _settings(Training),
       data_folder=_DATA.value or folder,
       writing=_settings(Writing),
       prompts=prompts,

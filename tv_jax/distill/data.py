@@ -29,9 +29,6 @@ from tv_jax.io.errors import UserError
 from tv_jax.io.progress import Progress, silent
 from tv_jax.models import Model
 
-# Number of conversations in a file of features, and in a batch of the target.
-BLOCK, _ROWS = 32, 8
-
 
 class Shape(NamedTuple):
   """Padded sizes of conversations; each shape is compiled once."""
@@ -73,19 +70,12 @@ class Corpus(NamedTuple):
   """Conversations and the files of their features."""
 
   text: Sequence[Conversation]
-  tables: Sequence[pathlib.Path]  # of BLOCK conversations each, in order
+  files: Sequence[pathlib.Path]
 
   def rows(self, which: Sequence[int], T: int) -> Rows:
     """Returns a batch, padded to T tokens."""
-    parts = []
-    for i in which:
-      number, place = divmod(i, BLOCK)
-      table = np.load(self.tables[number], mmap_mode="r")
-      before = self.text[i - place : i]
-      start, size = sum(len(x.tokens) for x in before), len(self.text[i].tokens)
-      parts.append(np.zeros(T, table.dtype))
-      parts[-1][:size] = table[start : start + size]
-    padded = np.stack(parts)
+    tables = [np.load(self.files[i]) for i in which]
+    padded = np.stack([np.pad(x, (0, T - len(x))) for x in tables])
     features, read = padded["features"], padded["read"]
     return Rows.of([self.text[i] for i in which], T)._replace(
       features=features,
@@ -93,18 +83,14 @@ class Corpus(NamedTuple):
       read=read if read.shape[-1] else features,
     )
 
-
-def step_rows(
-  corpus: Corpus, numbers: Sequence[int], count: int, seed: int, T: int, step
-) -> Rows:
-  """Returns a step's batch; an epoch has each of `numbers` once."""
-  n, start = len(numbers), step * count
-  order = [
-    np.random.default_rng([seed, epoch]).permutation(n)
-    for epoch in range(start // n, (start + count - 1) // n + 1)
-  ]
-  places = np.concatenate(order)[start % n :][:count]
-  return corpus.rows([numbers[i] for i in places], T)
+  def step(self, number: int, count: int, seed: int, T: int) -> Rows:
+    """Returns a step's batch; an epoch has each conversation once."""
+    n, start = len(self.text), number * count
+    order = [
+      np.random.default_rng([seed, epoch]).permutation(n)
+      for epoch in range(start // n, (start + count - 1) // n + 1)
+    ]
+    return self.rows(np.concatenate(order)[start % n :][:count], T)
 
 
 def usable(text: Sequence[Conversation], V: int) -> list[Conversation]:
@@ -150,42 +136,37 @@ def read(
     progress: Called with the number of conversations so far.
   """
   folder.mkdir(parents=True, exist_ok=True)
-  about, tables = [about_target(pair), temperature, layers], []
-  for start in range(0, len(text), BLOCK):
-    block = text[start : start + BLOCK]
-    digest = hashlib.sha256(repr([*about, *block]).encode()).hexdigest()
-    tables.append(folder / f"read-{digest[:16]}.npy")
-    if not tables[-1].exists():
-      progress("reading text", start, len(text))
-      parts = [
-        _table(pair.target, block[i : i + _ROWS], temperature, layers)
-        for i in range(0, len(block), _ROWS)
-      ]
-      with disk.atomic_open(tables[-1]) as file:
-        np.save(file, np.concatenate(parts))
-  return Corpus(text, tables)
+  about, files = [about_target(pair), temperature, layers], []
+  for i, conversation in enumerate(text):
+    digest = hashlib.sha256(repr([*about, conversation]).encode()).hexdigest()
+    files.append(folder / f"read-{digest[:16]}.npy")
+    if not files[-1].exists():
+      progress("reading text", i, len(text))
+      table = _table(pair.target, conversation, temperature, layers)
+      with disk.atomic_open(files[-1]) as file:
+        np.save(file, table)
+  return Corpus(text, files)
 
 
 def _table(
-  target: Model, text: Sequence[Conversation], temperature: float, layers
+  target: Model, conversation: Conversation, temperature: float, layers
 ) -> np.ndarray:
-  """Runs the target over at most _ROWS conversations; a row for each token."""
-  size = _up(max(len(x.tokens) for x in text), 64)
-  padded = np.zeros((_ROWS, size), np.int32)
-  padded[: len(text)] = Rows.of(text, size).tokens
-  features, outputs = map(
-    _halved, passes.target_features(target, layers, padded)
+  """Runs the target over a conversation; returns a row for each token."""
+  count = len(conversation.tokens)
+  tokens = Rows.of([conversation], _up(count, 64)).tokens
+  features, outputs = passes.target_features(target, layers, tokens)
+  features, outputs = _halved(features[0]), _halved(outputs[0])
+  normalisers = _normalisers(
+    target.config, target.params, features, temperature
   )
-  normaliser = _normalisers(target.config, target.params, features, temperature)
   E = features.shape[-1]
   row = [("normaliser", np.float32), ("features", np.float16, E)]
   row += [("read", np.float16, (E * len(layers),))]
-  table = np.zeros(padded.shape, row)
-  table["normaliser"], table["features"] = normaliser, features
+  table = np.zeros(count, row)
+  table["normaliser"], table["features"] = normalisers[:count], features[:count]
   if layers:
-    table["read"] = outputs
-  rows = zip(table, text, strict=False)
-  return np.concatenate([row[: len(x.tokens)] for row, x in rows])
+    table["read"] = outputs[:count]
+  return table
 
 
 def _halved(x: jax.Array) -> jax.Array:
@@ -197,14 +178,9 @@ def _halved(x: jax.Array) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _normalisers(config, params, features, temperature) -> jax.Array:
-  """Returns the log normalisers [B, T]."""
-
-  def normaliser(row):
-    logits = passes.logits(params, row.astype(config.dtype))
-    return jax.nn.logsumexp(logits / temperature, axis=-1)
-
-  # One row at a time, because [T, V] is large.
-  return jax.lax.map(normaliser, features)
+  """Returns the log normalisers [T]."""
+  logits = passes.logits(params, features.astype(config.dtype))
+  return jax.nn.logsumexp(logits / temperature, axis=-1)
 
 
 def _up(size: int, step: int) -> int:

@@ -34,8 +34,8 @@ ABOUT = "training.json"  # how a draft was made; in the draft's directory
 # Default number of roots of a conversation that a one-pass draft learns from in
 # a step. Each root costs a block.
 ROOTS = 32
-# Steps between checkpoints, and between scores on held-out text.
-SAVE, SCORE = 50, 200
+# Steps between checkpoints.
+SAVE = 50
 # Depth of the longest chain that is scored, for drafts without a block size.
 _DEEPEST = 5
 
@@ -48,16 +48,8 @@ class Training:
   depth: int = option(
     4, "Depth of the chains in training; a DSpark draft cannot draft deeper."
   )
-  layers: tuple[int, ...] = option(
-    (),
-    "The target's layers that initialise the draft, such as 0,29. Default: the"
-    " first and the last; for a head the last, for DSpark the last two.",
-  )
   vocabulary: int = option(
     16384, "Number of frequent tokens that the draft knows; 0: all."
-  )
-  rank: int = option(
-    64, "Rank of a DSpark draft's Markov head; 0: none, which is DFlash."
   )
   roots: int = option(
     0,
@@ -131,24 +123,26 @@ def distill(
     )
   text = data.usable(text, pair.target.config.vocab_size)
   held, kept = _split(text, settings)
-  kept_text = [text[i] for i in kept]
   layers = drafts.read_by(settings.kind, pair.target.config)
-  corpus = data.read(pair, text, folder, writing.temperature, layers, progress)
+  corpus = data.read(pair, kept, folder, writing.temperature, layers, progress)
 
   first_key, step_key = jax.random.split(jax.random.key(settings.seed))
   draft = drafts.make(
     settings.kind,
     pair.target,
     first_key,
-    settings.layers,
-    frequent(kept_text, settings.vocabulary, pair.target.config),
+    frequent(kept, settings.vocabulary, pair.target.config),
     settings.depth,
-    settings.rank,
   )
-  score = functools.partial(_score, pair, draft, held, writing.temperature)
-  shape = Shape.of(kept_text, settings.depth)
+  shape = Shape.of(kept, settings.depth)
   roots = settings.roots or (ROOTS if settings.kind == "dspark" else 0)
   steps = settings.steps
+
+  def after_step(number: int, loss: float) -> None:
+    if not math.isfinite(loss):
+      raise UserError(f"the loss is {loss} after step {number}: lower the rate")
+    progress(f"training, loss {loss:.3f}", number, steps)
+
   digest = hashlib.sha256(disk.to_bytes(about)).hexdigest()[:8]
   path = folder / f"{out.name}-{digest}.npz"
   with contextlib.ExitStack() as resources:
@@ -160,9 +154,7 @@ def distill(
       ),
       draft.trained,
       step_key,
-      functools.partial(
-        data.step_rows, corpus, kept, settings.rows, settings.seed, shape.T
-      ),
+      lambda step: corpus.step(step, settings.rows, settings.seed, shape.T),
       # The rate decays in the last 60 % of the steps.
       training.schedule(
         steps, steps * 6 // 10, settings.rate, max(1, min(50, steps // 10))
@@ -171,10 +163,11 @@ def distill(
       path,
       frozen=(_unembedding(pair.target, draft), draft.borrowed),
       save_every=SAVE,
-      after_step=_reporter(score, progress),
+      after_step=after_step,
     )
-  scores = score(trained)
-  drafts.save(out, draft._replace(trained=trained))
+  draft = draft._replace(trained=trained)
+  scores = _score(pair, draft, held, writing.temperature)
+  drafts.save(out, draft)
   return scores
 
 
@@ -184,8 +177,7 @@ def _check(settings: Training, writing: Writing, target: Model) -> None:
   checks.number(probs.COLDEST)(writing.temperature, "temperature")
   for name in ("depth", "rows", "length", "held_out"):
     checks.integer(1)(getattr(settings, name), name)
-  checks.list_of(checks.integer(0))(settings.layers, "layers")
-  drafts.check(settings.kind, target, settings.layers)
+  drafts.check(settings.kind, target)
 
 
 def _unembedding(target: Model, draft: Trainee) -> jax.Array:
@@ -202,11 +194,9 @@ def _score(
   draft: Trainee,
   held: list[Conversation],
   temperature: float,
-  trained: dict,
 ) -> Scores:
-  """Scores a draft with these parameters on the held-out text."""
-  params = trained | draft.borrowed
-  model = Model(module=draft.module, params=params, source="the draft")
+  """Scores a draft on the held-out text."""
+  model = Model(module=draft.module, params=draft.params, source="the draft")
   deepest = model.config.block_size or _DEEPEST
   return scoring.score(
     dataclasses.replace(pair, draft=model),
@@ -214,22 +204,6 @@ def _score(
     depth=min(deepest, max(len(x.answer) for x in held)),
     temperature=temperature,
   )
-
-
-def _reporter(score, progress: Progress):
-  """Returns a callback that checks the loss and reports the progress."""
-  held_out = ""
-
-  def report(number: int, total: int, trained: dict, loss: float) -> None:
-    nonlocal held_out
-    if not math.isfinite(loss):
-      raise UserError(f"the loss is {loss} after step {number}: lower the rate")
-    if number % SCORE == 0 and number < total:
-      mean = score(trained).lengths["traversal"][-1].mean
-      held_out = f", held out {mean:.3f} tokens"
-    progress(f"training, loss {loss:.3f}{held_out}", number, total)
-
-  return report
 
 
 def frequent(text, count: int, config) -> np.ndarray | None:
@@ -243,13 +217,13 @@ def frequent(text, count: int, config) -> np.ndarray | None:
 
 def _split(
   text: Sequence[Conversation], settings: Training
-) -> tuple[list[Conversation], list[int]]:
-  """Returns the held-out conversations, and the numbers of the others."""
-  fits = [i for i, x in enumerate(text) if len(x.tokens) <= settings.length]
-  held = [text[i] for i in fits[: settings.held_out]]
+) -> tuple[list[Conversation], list[Conversation]]:
+  """Returns the held-out conversations and the others."""
+  fits = [x for x in text if len(x.tokens) <= settings.length]
+  held = fits[: settings.held_out]
   # A file's prompts may repeat, and a held-out prompt must not be trained on.
   asked = {x.prompt for x in held}
-  kept = [i for i in fits if text[i].prompt not in asked]
+  kept = [x for x in fits if x.prompt not in asked]
   if not kept:
     raise UserError(
       f"{len(fits)} conversations have at most length={settings.length} tokens,"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +20,9 @@ from tv_jax.models import (
   decoder,
   quantised,
 )
+
+# Rank of the Markov head of a one-pass draft.
+RANK = 64
 
 
 class Recipe(NamedTuple):
@@ -53,29 +55,17 @@ class Trainee(NamedTuple):
     return self.trained | self.borrowed
 
 
-def check(kind: str, target: Model, layers: Sequence[int]) -> None:
-  """Raises ValueError for a draft that cannot be made.
-
-  Args:
-    kind: One of `RECIPES`.
-    target: Its target.
-    layers: The target's layers that initialise it.
-  """
+def check(kind: str, target: Model) -> None:
+  """Raises ValueError for a kind of `RECIPES` that the target cannot have."""
   checks.one_of(RECIPES)(kind, "kind")
-  last = target.config.num_hidden_layers - 1
-  most = last + 1
-  if kind.startswith("eagle"):  # its layer is one of the target's
-    most, what = 1, f"{target.source}: the target of kind={kind!r}"
-    known = KINDS[kind].module.format.layouts
-    if (family := target.config.model_type) not in known:
-      raise UserError(
-        f"{what} has model_type={family!r}, not"
-        f" {' or '.join(map(repr, known))}: draft with an independent model"
-        " instead"
-      )
-  if len(layers) > most or max(layers, default=0) > last:
+  known = KINDS[kind].module.format.layouts
+  family = target.config.model_type
+  # The layer of a head is one of the target's.
+  if kind.startswith("eagle") and family not in known:
     raise UserError(
-      f"layers={[*layers]}: give at most {most}, from 0 to {last}"
+      f"kind={kind!r} is for targets of model_type"
+      f" {' or '.join(map(repr, known))}, and {target.source} has {family!r}:"
+      " make an independent draft or a DSpark draft instead"
     )
 
 
@@ -98,10 +88,8 @@ def make(
   kind: str,
   target: Model,
   key: jax.Array,
-  layers: Sequence[int],
   known: np.ndarray | None,
   depth: int = 4,
-  rank: int = 0,
 ) -> Trainee:
   """Makes a draft that is initialised with layers of its target.
 
@@ -109,14 +97,11 @@ def make(
     kind: One of `RECIPES`.
     target: Its target.
     key: Random key of the other parameters.
-    layers: The target's layers that initialise it; empty: the kind's default.
     known: Tokens that the draft knows; None: all.
     depth: Block size of a one-pass draft.
-    rank: Rank of the Markov head of a one-pass draft; 0: no head.
   """
   theirs, count = target.params, target.config.num_hidden_layers
-  if not layers:
-    layers = sorted({i % count for i in RECIPES[kind].layers})
+  layers = sorted({i % count for i in RECIPES[kind].layers})
   config = dataclasses.replace(
     target.config,
     num_hidden_layers=len(layers),
@@ -145,8 +130,8 @@ def make(
       model_type="qwen3",
       block_size=depth,
       mask_token_id=ends[0],  # nothing is drafted after an end token
-      markov_rank=rank,
-      enable_confidence_head=rank > 0,
+      markov_rank=RANK,
+      enable_confidence_head=True,
     )
     trained = _in_one_pass(key, config, copies, taken["embedding"])
     trained["norm"] = norm
@@ -197,15 +182,14 @@ def _in_one_pass(key, config: Config, layers: list, embedding) -> dict:
     trained[f"layers_{i}"] = _heads_normed(_without_norm(layer), config) | {
       "attention_norm": {"scale": jnp.ones(E)}
     }
-  M = config.markov_rank
-  if M:
-    before = embedding @ jax.random.normal(keys[1], (E, M))
-    before *= 0.5 / jnp.sqrt(jnp.mean(before**2))
-    U = config.draft_vocab_size or config.vocab_size
-    trained["markov"] = {"before": before, "next": jnp.zeros((U, M))}
-  if config.enable_confidence_head:
-    sure = {"kernel": jnp.zeros((1, E + M)), "bias": jnp.zeros(1)}
-    trained["markov"] |= {"sure": sure}
+  U, M = config.draft_vocab_size or config.vocab_size, config.markov_rank
+  before = embedding @ jax.random.normal(keys[1], (E, M))
+  before *= 0.5 / jnp.sqrt(jnp.mean(before**2))
+  trained["markov"] = {
+    "before": before,
+    "next": jnp.zeros((U, M)),
+    "sure": {"kernel": jnp.zeros((1, E + M)), "bias": jnp.zeros(1)},
+  }
   return trained
 
 

@@ -85,7 +85,7 @@ def train(
   frozen: tuple = (),
   *,
   save_every: int = 100,
-  after_step: Callable[[int, int, dict, float], None],
+  after_step: Callable[[int, float], None],
 ) -> dict:
   """Trains, or continues an interrupted run.
 
@@ -102,8 +102,7 @@ def train(
     path: The checkpoint's file.
     frozen: Parameters that are not trained.
     save_every: Steps between checkpoints.
-    after_step: Called after each step with its number, the total, the
-      parameters, and the loss.
+    after_step: Called after each step with its number and the loss.
 
   Returns:
     The trained parameters.
@@ -133,7 +132,7 @@ def train(
   for number in range(done + 1, steps + 1):
     step_key = jax.random.fold_in(key, number - 1)
     state, value = step(state, frozen, step_key, rows(number - 1))
-    after_step(number, steps, state[0], float(value))
+    after_step(number, float(value))
     if number % save_every == 0 or number == steps:
       with disk.atomic_open(path) as file:
         np.savez(file, *map(np.asarray, jax.tree.leaves(state)), done=number)
