@@ -10,7 +10,6 @@ makes tables of finished runs: its folder is a run's, or contains several runs
 of the same config. After a stop the same command continues.
 """
 
-import functools
 import pathlib
 import sys
 
@@ -73,9 +72,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  cli.run(
-    "experiments",
-    main,
-    functools.partial(config_flag.parse, default="quickstart"),
-    arguments=True,
-  )
+  cli.run("experiments", main, config_flag.parse, arguments=True)

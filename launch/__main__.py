@@ -14,7 +14,6 @@ printed, and nothing starts.
 
 from __future__ import annotations
 
-import functools
 import pathlib
 import shlex
 import subprocess
@@ -124,6 +123,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-  cli.run(
-    "launch", main, functools.partial(config_flag.parse, default="quickstart")
-  )
+  cli.run("launch", main, config_flag.parse)

@@ -38,4 +38,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-  cli.run("tv_jax.main", main, config_flag.parse)
+  cli.run("tv_jax.main", main, lambda argv: config_flag.parse(argv, None))

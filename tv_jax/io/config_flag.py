@@ -35,7 +35,7 @@ def define(help_text: str = HELP) -> flags.FlagHolder:
   return holder
 
 
-def parse(argv: list[str], default: str | None = None) -> list[str]:
+def parse(argv: list[str], default: str | None = "quickstart") -> list[str]:
   """Parses all flags; if several configs are given, only the first.
 
   Args:

@@ -147,18 +147,15 @@ def qualified_name(thing) -> str:
   return ""
 
 
-def source_hash(thing, name: str = "") -> str:
-  """Returns a hash of the source files of a user's object; "" for a built-in.
+def source_hash(name: str) -> str:
+  """Returns a hash of the source of `module:name`; "" for a built-in's name.
 
-  The files are the modules of its functions, and all modules that these
-  import, except installed packages. For a name `module:name` that module counts
-  too.
+  It is of the files of the module and of all modules that it imports, except
+  installed packages.
   """
   files: set[pathlib.Path] = set()
   if is_foreign(name):
     _collect(name.partition(":")[0], files)
-  for function in _functions(thing):
-    _collect(function.__module__, files)
   if not files:
     return ""
   digest = hashlib.sha256()

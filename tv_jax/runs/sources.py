@@ -31,8 +31,8 @@ def hashes(
   for name, tree in named.trees.items():
     result[f"trees/{name}"] = digests.of_value(tree.parents)
   for group, things in (("rules", named.rules), ("proposals", named.proposals)):
-    for name, thing in things.items():
-      if digest := names.source_hash(thing, name):  # "" for a built-in
+    for name in things:
+      if digest := names.source_hash(name):  # "" for a built-in
         result[f"{group}/{name}"] = digest
   # Native products sum in another order, which changes last digits of logits.
   if not finished and jax.default_backend() == "cpu":

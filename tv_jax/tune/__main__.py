@@ -1,6 +1,5 @@
 """Finds the best tree for a pair and a machine: `python -m tv_jax.tune`."""
 
-import functools
 import pathlib
 
 from absl import flags
@@ -75,8 +74,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-  cli.run(
-    "tv_jax.tune",
-    main,
-    functools.partial(config_flag.parse, default="quickstart"),
-  )
+  cli.run("tv_jax.tune", main, config_flag.parse)
