@@ -113,7 +113,6 @@ class Chat:
   def __init__(self, pair: Pair, **options: Any):
     """Starts a conversation; ValueError if an option is invalid."""
     self.pair, self.options, self.messages = pair, options, []
-    self._compiled = False
     decode_config(pair, Options(**options))
 
   def read(self, line: str) -> None:
@@ -135,9 +134,6 @@ class Chat:
     green = "\033[32m%s\033[0m" if sys.stdout.isatty() else "%s"
     options = options | {"template": "chat", "item": len(messages) // 2}
     counts, times = [], []
-    if not self._compiled:
-      print("The first answer compiles before it begins.", file=sys.stderr)
-      self._compiled = True
     cycles = stream(self.pair, messages, **options)
     try:
       for tokens, drafted in cycles:
@@ -169,6 +165,7 @@ def main() -> None:
   )
   drafted = f"drafted by {draft}" if draft else "without a draft"
   print(f"{target}, {drafted}", file=sys.stderr)
+  print("The first answer compiles before it begins.", file=sys.stderr)
   with contextlib.suppress(ImportError):
     importlib.import_module("readline")  # lines can be edited
   with contextlib.suppress(EOFError, KeyboardInterrupt):
