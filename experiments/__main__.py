@@ -17,8 +17,8 @@ import jax
 from absl import flags
 
 from experiments import experiment as experiment_lib
-from experiments import names, running
-from experiments.names import NAMES
+from experiments import running
+from experiments.experiment import NAMES
 from tv_jax import runs
 from tv_jax.io import cli, config_flag
 from tv_jax.io.errors import UserError
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> None:
       )
   if folders and not named:
     raise UserError("name the experiment whose tables you want")
-  experiments = [names.find(name) for name in named or NAMES]
+  experiments = [experiment_lib.find(name) for name in named or NAMES]
   workdir = pathlib.Path(_WORKDIR.value)
   if folders:
     for experiment in experiments:

@@ -22,7 +22,16 @@ from tv_jax.io.errors import UserError
 from tv_jax.models import native
 from tv_jax.runs import store
 from tv_jax.runs.records import AXES, PLAIN, key_of
-from tv_jax.runs.tables import Table
+from tv_jax.runs.tables import Report
+
+# The object of each experiment, by name, in the order of the results page.
+NAMES = {
+  "main_table": "experiments.sweeps:MAIN_TABLE",
+  "temperature": "experiments.sweeps:TEMPERATURE",
+  "depth": "experiments.sweeps:DEPTH",
+  "quality": "experiments.quality:QUALITY",
+  "drafts": "experiments.trees:DRAFTS",
+}
 
 # The parts of a config's grid: by the name of each one's folder, the fields to
 # set, by dotted name.
@@ -116,16 +125,6 @@ def _unique(units: Sequence[store.StoredRun]) -> list[store.StoredRun]:
   return result
 
 
-@dataclasses.dataclass
-class Artefact:
-  """An experiment's output: sentences, tables, and SVG figures by name."""
-
-  reading: list[str] = dataclasses.field(default_factory=list)
-  tables: list[Table] = dataclasses.field(default_factory=list)
-  figures: dict[str, str] = dataclasses.field(default_factory=dict)
-  notes: list[str] = dataclasses.field(default_factory=list)  # on the numbers
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Experiment:
   """A table or figure of the paper or a user, and the runs that it needs.
@@ -135,7 +134,7 @@ class Experiment:
     title: A short title.
     sweep: `(config, smoke) -> shards`, the runs to make of a config; with
       `smoke` a minimal run that shows that everything works.
-    render: Makes the artefact of all groups.
+    render: Makes the report of all groups.
     configs: The bundled configs to run by default.
     base: Fields of the config to set in all runs.
   """
@@ -143,9 +142,18 @@ class Experiment:
   name: str
   title: str
   sweep: Callable[[Any, bool], Shards]
-  render: Callable[[Sequence[Group]], Artefact]
+  render: Callable[[Sequence[Group]], Report]
   configs: tuple[str, ...] = ("quickstart",)
   base: dict = dataclasses.field(default_factory=dict)
+
+
+def find(name: str) -> Experiment:
+  """Returns the experiment of this name, or a user's by `module:name`."""
+  if name not in NAMES and ":" not in name:
+    raise UserError(
+      f"experiment {name!r} is not one of {', '.join(NAMES)}, nor module:name"
+    )
+  return names.load(NAMES.get(name, name), "experiment")
 
 
 # Runs of the same grid may differ in these fields.

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import pandas as pd
 
 from tv_jax.runs.report.figures import MUTED, colors, svg
-from tv_jax.runs.tables import plain
 
 MARKERS = "osD^vP"
 _WIDTH = 7.2  # inches
@@ -49,7 +48,7 @@ def lines(
     for (title, panel), axes in zip(panels.items(), grid, strict=False):
       for key, line in panel.groupby(level=0, sort=False):
         name = str(key)
-        legend[plain(name)] = axes.errorbar(
+        legend[name] = axes.errorbar(
           line.index.get_level_values(1),
           line["mean"],
           yerr=line["error"].fillna(0),
@@ -69,7 +68,7 @@ def lines(
       axes.grid(axis="y")
       if zero:
         axes.axhline(0, color=MUTED, linewidth=0.8)
-      axes.set_title(plain(title), loc="left")
+      axes.set_title(title, loc="left")
       axes.tick_params(length=0)
     for spare in grid[len(panels) :]:
       spare.set_axis_off()

@@ -32,7 +32,7 @@ from tv_jax.io import cli, disk, progress
 from tv_jax.io.errors import UserError
 from tv_jax.runs import questions, sources, stats, store
 from tv_jax.runs.records import AXES, METHOD
-from tv_jax.runs.tables import NOTHING, Table, by_method, show, texts
+from tv_jax.runs.tables import NOTHING, Report, Table, by_method, texts
 
 FILE = "grades.jsonl"
 RUNS, TASK = 3, "mt_bench"  # the paper's
@@ -205,8 +205,7 @@ def main(arguments: list[str]) -> None:
     for unit in units:
       bar(str(unit.folder))
       grade(unit, client, given.model, given.runs, bar)
-  show(tables_of(arguments[0], units))
-  print(NOTE)
+  Report(tables=tables_of(arguments[0], units), notes=[NOTE]).print()
 
 
 if __name__ == "__main__":  # other commands import this module

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 import pandas as pd
 
 from experiments import experiment, judge
-from experiments.experiment import Artefact, Experiment, Group
+from experiments.experiment import Experiment, Group
 from tv_jax.runs import stats
 from tv_jax.runs.records import METHOD
-from tv_jax.runs.tables import NOTHING, Table, by_method, texts
+from tv_jax.runs.tables import NOTHING, Report, Table, by_method, texts
 
 NOTE = (
   "Exact match: the share of answers whose last line equals the reference, by"
@@ -28,9 +28,9 @@ NOTE = (
 )
 
 
-def render(groups: Sequence[Group]) -> Artefact:
+def render(groups: Sequence[Group]) -> Report:
   """Makes a table of each group's exact matches, and one for each judge."""
-  artefact = Artefact()
+  report = Report()
   for group in groups:
     answers = group.answers[group.answers["right"].notna()]
     answers = answers.assign(share=100 * answers["right"].astype(float))
@@ -46,13 +46,13 @@ def render(groups: Sequence[Group]) -> Artefact:
     title = f"{group.name}: exact match, %"
     judged = judge.tables_of(group.name, group.units)
     cells = by_method(cells.reindex(shares.index).fillna(NOTHING))
-    artefact.tables += [Table(title, cells), *judged]
+    report.tables += [Table(title, cells), *judged]
     if not judged:
       line = f"{group.name}: no judge has rated these answers."
-      artefact.reading.append(line)
-    artefact.notes += group.notes
-  artefact.notes += [NOTE, judge.NOTE]
-  return artefact
+      report.reading.append(line)
+    report.notes += group.notes
+  report.notes += [NOTE, judge.NOTE]
+  return report
 
 
 QUALITY = Experiment(

@@ -1,4 +1,4 @@
-"""All artefacts on one page: `python -m experiments.results`.
+"""All experiments on one page: `python -m experiments.results`.
 
 Reads the experiments' folders, and writes every table and figure with its
 command, its date, its machine and its commit, but no speeds: these have pages
@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from experiments import names, running
-from experiments.experiment import Experiment, Group, read_all
+from experiments import running
+from experiments.experiment import NAMES, Experiment, Group, find, read_all
 from tv_jax.io import cli, disk
-from tv_jax.runs import tables
+from tv_jax.runs.tables import markdown_text
 
 _WORKDIR = flags.DEFINE_string(
   "workdir", running.WORKDIR, "The folder with a folder for each experiment."
@@ -34,8 +34,8 @@ written by hand. Seeds are pooled by question, and errors are over questions.
 def write(workdir: pathlib.Path, out: pathlib.Path) -> None:
   """Writes the page, and its figures in a folder of the same name."""
   parts = [HEAD]
-  for name in names.NAMES:
-    parts += _section(names.find(name), workdir / name, out)
+  for name in NAMES:
+    parts += _section(find(name), workdir / name, out)
   out.parent.mkdir(parents=True, exist_ok=True)
   disk.write_atomic(out, "\n".join(parts))
 
@@ -50,13 +50,13 @@ def _section(
     yield "Not run.\n"
     return
   groups = [_untimed(group) for group in read_all(folder)]
-  artefact = experiment.render(groups)
+  report = experiment.render(groups)
   yield from map(_where, groups)
   figures = out.parent / out.stem
   figures.mkdir(parents=True, exist_ok=True)
-  for name, svg in artefact.figures.items():
+  for name, svg in report.figures.items():
     disk.write_atomic(figures / f"{name}.svg", svg)
-  yield running.artefact_markdown(artefact, f"{out.stem}/")
+  yield running.markdown(report, f"{out.stem}/")
 
 
 def _untimed(group: Group) -> Group:
@@ -83,7 +83,7 @@ def _where(group: Group) -> str:
   }
   when = " to ".join(dict.fromkeys([dates[0], dates[-1]]))
   where = ", ".join([when, *sorted(devices), *sorted(versions)])
-  return f"{tables.markdown_text(f'{group.name}: {where}.')}\n"
+  return f"{markdown_text(f'{group.name}: {where}.')}\n"
 
 
 def main() -> None:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import pandas as pd
 
 from experiments import experiment as experiment_lib
-from experiments.experiment import Artefact, Experiment, Group, Planned
+from experiments.experiment import Experiment, Group, Planned
 from tv_jax import runs
 from tv_jax.io import disk, progress
-from tv_jax.runs import tables as tables_lib
+from tv_jax.runs.tables import Report, markdown_text
 
 WORKDIR = "runs/experiments"
 
@@ -38,17 +38,16 @@ def run(planned: Sequence[Planned], place: pathlib.Path) -> list[Group]:
 def write(
   experiment: Experiment, groups: Sequence[Group], place: pathlib.Path
 ) -> None:
-  """Makes an experiment's artefact, prints it, and writes its files."""
-  artefact = experiment.render(groups)
-  name = experiment.name
+  """Makes an experiment's report, prints it, and writes its files."""
+  report, name = experiment.render(groups), experiment.name
   texts = {
-    f"{name}.md": f"# {experiment.title}\n\n{artefact_markdown(artefact)}",
-    f"{name}.tex": "\n".join(map(tables_lib.latex, artefact.tables)),
-    **{f"{figure}.svg": svg for figure, svg in artefact.figures.items()},
+    f"{name}.md": f"# {experiment.title}\n\n{markdown(report)}",
+    f"{name}.tex": "\n".join(table.latex() for table in report.tables),
+    **{f"{figure}.svg": svg for figure, svg in report.figures.items()},
   }
   by_columns: dict[tuple, list[pd.DataFrame]] = {}
-  for table in artefact.tables:
-    cells = table.flat.set_axis(tables_lib.joined(table.flat.columns), axis=1)
+  for table in report.tables:
+    cells = table.joined
     cells.insert(0, "table", table.title)
     by_columns.setdefault(tuple(cells.columns), []).append(cells)
   for i, parts in enumerate(by_columns.values()):
@@ -57,16 +56,13 @@ def write(
   place.mkdir(parents=True, exist_ok=True)
   for file, text in texts.items():
     disk.write_atomic(place / file, text)
-  tables_lib.show(artefact.tables)
-  files = f"{place}: {', '.join(texts)}"
-  lines = *artefact.reading, *artefact.notes, files
-  print(*map(tables_lib.plain, lines), sep="\n")
+  report.print(f"{place}: {', '.join(texts)}")
 
 
-def artefact_markdown(artefact: Artefact, folder: str = "") -> str:
-  """Returns an artefact as Markdown, with figures in `folder`."""
-  figures = [f"![{name}]({folder}{name}.svg)\n" for name in artefact.figures]
-  tables = [tables_lib.markdown(table) for table in artefact.tables]
-  reading = [f"{tables_lib.markdown_text(line)}\n" for line in artefact.reading]
-  notes = [f"*{tables_lib.markdown_text(line)}*\n" for line in artefact.notes]
+def markdown(report: Report, folder: str = "") -> str:
+  """Returns a report as Markdown, with figures in `folder`."""
+  figures = [f"![{name}]({folder}{name}.svg)\n" for name in report.figures]
+  tables = [table.markdown() for table in report.tables]
+  reading = [f"{markdown_text(line)}\n" for line in report.reading]
+  notes = [f"*{markdown_text(line)}*\n" for line in report.notes]
   return "\n".join([*reading, *tables, *figures, *notes])

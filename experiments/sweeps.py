@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from experiments import experiment, figures, paper
-from experiments.experiment import Artefact, Experiment, Group
+from experiments.experiment import Experiment, Group
 from tv_jax import runs
 from tv_jax import tree as tree_lib
 from tv_jax.io.errors import UserError
@@ -22,7 +22,7 @@ from tv_jax.runs import stats
 from tv_jax.runs.frame import with_all
 from tv_jax.runs.records import ALL, CONDITION, PLAIN, TASKS, in_words
 from tv_jax.runs.stats import by_question, by_token
-from tv_jax.runs.tables import NOTHING, Table, texts
+from tv_jax.runs.tables import NOTHING, Report, Table, texts
 
 BOTH = ("quickstart", "quickstart:weak")
 # How the paper's main tables were drawn: titles say what differs.
@@ -89,13 +89,13 @@ def nodes(tree: str) -> float:
   return len(tree_lib.parse(tree)) - 1
 
 
-def _render(groups: Sequence[Group], *, name: str, axis: str) -> Artefact:
+def _render(groups: Sequence[Group], *, name: str, axis: str) -> Report:
   """Makes a table and two figures of each kind of tree, or of each tree."""
-  artefact, trees = Artefact(), axis == "tree"
+  report, trees = Report(), axis == "tree"
   x, number = ("drafted nodes", nodes) if trees else (axis, float)
   fixed = ["kind", *(part for part in CONDITION if part != axis)]
   for group in groups:
-    artefact.notes += group.notes
+    report.notes += group.notes
     if group.drafted.empty:
       continue
     rules, lengths, gains = group.rules, {}, {}
@@ -105,14 +105,14 @@ def _render(groups: Sequence[Group], *, name: str, axis: str) -> Artefact:
     cycles = group.drafted.assign(kind=pd.Categorical(kinds, kinds.unique()))
     for values, part in cycles.groupby(fixed, observed=True):
       kind, *others = values
-      words = in_words(dict(zip(fixed[1:], others, strict=True)))
+      words = in_words(fixed[1:], others)
       rows = sorted(part[axis].unique(), key=number)
       printed = [
         _printed(group, part[part[axis] == value].iloc[0]) for value in rows
       ]
       table = this_run(part, axis, rules).loc[rows]
       table.index = table.index.map(str).rename(axis)
-      artefact.tables.append(
+      report.tables.append(
         _table(f"{group.name}, {kind}, {words}", table, printed)
       )
       by, part = ["verifier", "x"], part.assign(x=part[axis].map(number))
@@ -123,19 +123,19 @@ def _render(groups: Sequence[Group], *, name: str, axis: str) -> Artefact:
         if cells is not None and rules[0] == paper.VERIFIERS[0]:
           point = "the paper", number(value)
           gains[panel].loc[point, :] = cells["delta"], math.nan, 1
-    artefact.figures |= {
+    report.figures |= {
       f"{name}-{group.name}": figures.lines(lengths, x=x, y="tokens a cycle"),
       f"{name}-gain-{group.name}": figures.lines(
         gains, x=x, y=f"gain over {rules[0]}, %", zero=True
       ),
     }
-  artefact.notes += [NOTE, *_about_paper(groups)]
-  return artefact
+  report.notes += [NOTE, *_about_paper(groups)]
+  return report
 
 
-def _render_main(groups: Sequence[Group]) -> Artefact:
+def _render_main(groups: Sequence[Group]) -> Report:
   """Makes a table of each group's trees, proposals and temperatures."""
-  artefact = Artefact()
+  report = Report()
   for group in groups:
     rules = group.rules
     base, *others = rules
@@ -143,7 +143,8 @@ def _render_main(groups: Sequence[Group]) -> Artefact:
     places = group.drafted.groupby(["tree", *CONDITION], observed=True)
     for (tree, *values), cycles in places:
       fixed = dict(zip(CONDITION, values, strict=True))
-      title = tree if fixed == AS_PRINTED else f"{tree}, {in_words(fixed)}"
+      words = in_words(CONDITION, values)
+      title = tree if fixed == AS_PRINTED else f"{tree}, {words}"
       by_task = this_run(with_all(cycles), "task", rules)
       pooled = this_run(cycles.assign(task="By token"), "task", rules, by_token)
       gain = stats.gain(cycles, ["verifier"], base)
@@ -158,23 +159,23 @@ def _render_main(groups: Sequence[Group]) -> Artefact:
         {ALL: "Average"}.get(x, TASKS.get(x, x)) for x in table.index
       ]
       table.index.name = "task"
-      artefact.tables.append(_table(f"{group.name}, {title}", table, printed))
+      report.tables.append(_table(f"{group.name}, {title}", table, printed))
       gains[title] = gain.dropna(subset="mean")
     for rule in others:
       parts = {x: y.loc[rule] for x, y in gains.items() if rule in y.index}
       if parts:
         said = _said(pd.DataFrame(parts).T)
-        artefact.reading.append(
+        report.reading.append(
           f"{group.models}: on the same drafts {rule} gains {said}."
         )
-    artefact.notes += group.notes
+    report.notes += group.notes
     if pair := paper.closest(group.config["models"]):
       beside = f"the paper's {pair.target} with {pair.draft}"
-      artefact.notes.append(f"Beside {group.name} stands {beside}.")
-  artefact.notes += [NOTE, *_about_paper(groups), BY_TOKEN]
+      report.notes.append(f"Beside {group.name} stands {beside}.")
+  report.notes += [NOTE, *_about_paper(groups), BY_TOKEN]
   if any(unit.timing for group in groups for unit in group.units):
-    artefact.notes.append(SPEEDS)
-  return artefact
+    report.notes.append(SPEEDS)
+  return report
 
 
 def this_run(

@@ -14,9 +14,9 @@ from typing import Any
 import pandas as pd
 
 from experiments import experiment, figures, paper, sweeps
-from experiments.experiment import Artefact, Experiment, Group
+from experiments.experiment import Experiment, Group
 from tv_jax.runs import stats
-from tv_jax.runs.tables import Table, texts
+from tv_jax.runs.tables import Report, Table, texts
 
 BASE, RAN = RULES = "token_level", "traversal"
 TREES = "chain:7", "eagle", "kary:2x5"
@@ -31,9 +31,9 @@ NOTE = (
 )
 
 
-def render(groups: Sequence[Group]) -> Artefact:
+def render(groups: Sequence[Group]) -> Report:
   """Makes a table of each group, and draws lengths against nodes."""
-  artefact, panels = Artefact(), {}
+  report, panels = Report(), {}
   for group in groups:
     drafted = group.drafted
     suits = (drafted["verifier"] == RAN) & drafted["tree"].isin(TREES)
@@ -52,20 +52,20 @@ def render(groups: Sequence[Group]) -> Artefact:
       names = lengths.index.to_frame(index=False)
       names.insert(0, "drafted", nodes.map("{:g}".format))
       cells.index = pd.MultiIndex.from_frame(names)
-      artefact.tables.append(Table(title, cells))
-      artefact.reading.append(f"{title}: {_longest(gains)}.")
+      report.tables.append(Table(title, cells))
+      report.reading.append(f"{title}: {_longest(gains)}.")
       rules = lengths.index.get_level_values("rule")
       panels[title] = lengths.set_axis(
         pd.MultiIndex.from_arrays([rules, nodes], names=["rule", "nodes"])
       )
-    artefact.notes += group.notes
+    report.notes += group.notes
   names = "-".join(group.name for group in groups)
   if panels:
-    artefact.figures[f"drafts-{names}"] = figures.lines(
+    report.figures[f"drafts-{names}"] = figures.lines(
       panels, x="drafted nodes", y="tokens a cycle", height=4.0
     )
-  artefact.notes.append(NOTE)
-  return artefact
+  report.notes.append(NOTE)
+  return report
 
 
 def compared(cycles: pd.DataFrame) -> tuple[pd.DataFrame, ...]:

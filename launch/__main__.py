@@ -21,7 +21,7 @@ import sys
 
 from absl import flags
 
-from experiments import names
+from experiments.experiment import NAMES, find
 from launch import here, on_ray, on_slurm
 from launch.units import expand
 from tv_jax.io import cli, config_flag
@@ -29,7 +29,7 @@ from tv_jax.io import cli, config_flag
 _EXPERIMENTS = flags.DEFINE_spaceseplist(
   "experiments",
   None,
-  f"Experiments: {', '.join(names.NAMES)}; all; or module:name.",
+  f"Experiments: {', '.join(NAMES)}; all; or module:name.",
   comma_compat=True,
   required=True,
 )
@@ -79,9 +79,9 @@ def main() -> int:
   """Runs the units; returns 1 if one is not done, or a table not made."""
   chosen, workdir = _EXPERIMENTS.value, pathlib.Path(_WORKDIR.value).absolute()
   if chosen == ["all"]:
-    chosen = [*names.NAMES]
+    chosen = [*NAMES]
   units = []
-  for experiment in map(names.find, chosen):
+  for experiment in map(find, chosen):
     options = {"smoke": _SMOKE.value, "gpus": _GPUS.value}
     units += expand(experiment, sys.argv, workdir, **options)
   if _BACKEND.value == "status":
@@ -117,7 +117,7 @@ def main() -> int:
     print(f"FAILED: {unit.progress}", file=sys.stderr)
   # Without a finished unit an experiment has no tables.
   done = {unit.name.split("/")[0] for unit in units if unit not in failed}
-  ready = [name for name in chosen if names.find(name).name in done]
+  ready = [name for name in chosen if find(name).name in done]
   status = subprocess.run([*run, *ready, *render]).returncode if ready else 0
   return int(bool(failed)) or status
 

@@ -31,10 +31,9 @@ def main() -> int:
   workdir = _WORKDIR.value or os.path.join("runs", settings.experiment)
   runs.keep_programs(_CACHE.value)
   with progress.bar() as bar:
-    runs.run(settings, workdir, bar)
-  written = report.write(workdir)
-  written.print()
-  return int(written.all_failed)
+    answered = runs.run(settings, workdir, bar)
+  report.write(workdir).print(f"report: {os.path.join(workdir, report.PAGE)}")
+  return int(not answered)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 With --csv=FILE it writes a line for each cycle of the run into a file instead.
 """
 
+import os
+
 from absl import flags
 
 from tv_jax import runs
@@ -21,7 +23,9 @@ def main(arguments: list[str]) -> None:
     raise UserError("give a run's folder: python -m tv_jax.report FOLDER")
   if _CSV.value:
     runs.frame(arguments[0]).to_csv(_CSV.value, index=False)
-  print(_CSV.value or report.write(arguments[0]).page)
+  else:
+    report.write(arguments[0])
+  print(_CSV.value or os.path.join(arguments[0], report.PAGE))
 
 
 if __name__ == "__main__":

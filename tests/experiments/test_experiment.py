@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from configs import llama3_1b_8b
-from experiments import experiment, names, paper, running, sweeps
+from experiments import experiment, paper, running, sweeps
 from tests.lib import documents, grids
 from tests.lib.commands import run
 from tests.lib.grids import render, unit
 from tv_jax.runs.records import TASKS
-from tv_jax.runs.tables import NOTHING, joined
+from tv_jax.runs.tables import NOTHING
 
 # Of ml_collections, which loads the configs.
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")
@@ -42,15 +42,15 @@ def planted(trees, gains, temperatures=(1.0,), questions=20, rules=grids.RULES):
 
 def rows_of(table):
   """Returns the rows by their first cell, each as a dict by column."""
-  cells = table.flat
-  names = [name.removeprefix("this run ") for name in joined(cells.columns)]
+  cells = table.joined
+  names = [name.removeprefix("this run ") for name in cells.columns]
   rows = cells.set_axis(names, axis=1).to_dict("records")
   return {row[names[0]]: row for row in rows}
 
 
 def test_the_papers_numbers_stand_beside_ones_own(tmp_path):
   unit(tmp_path, [*grids.items()])
-  table = names.find("main_table")
+  table = experiment.find("main_table")
   running.write(table, [experiment.read(tmp_path)], tmp_path)
   rows = grids.rows_of(tmp_path / "main_table.csv")
   by = {(row["table"].split(", ")[1], row["task"]): row for row in rows}
@@ -98,21 +98,21 @@ def test_speeds_are_compared_without_the_answers_lengths(tmp_path):
 def test_a_gain_that_grows_with_temperature_is_seen(tmp_path):
   answers = planted(["chain:5"], lambda tree, t: 0.05 * t, HOT)
   unit(tmp_path, [*answers], temperatures=HOT)
-  artefact = render("temperature", tmp_path)
+  report = render("temperature", tmp_path)
   mains = [table.title for table in render("main_table", tmp_path).tables]
   name = tmp_path.name
   assert mains[0] == f"{name}, chain:5, without_replacement, T = 0.2"
   assert mains[-1] == f"{name}, chain:5"  # as the paper's
-  (table,) = artefact.tables
+  (table,) = report.tables
   rows = rows_of(table)
   gains = [row["same drafts"].split()[0] for row in rows.values()]
   assert [*map(float, gains)] == pytest.approx([1, 2, 3, 4, 5], abs=0.3)
   assert rows["1.0"]["the paper traversal"] == "3.99 ± 0.01"
   assert NOTHING not in rows["1.0"].values()
-  assert {*artefact.figures} == {
+  assert {*report.figures} == {
     f"temperature-{end}{tmp_path.name}" for end in ("", "gain-")
   }
-  assert "the paper" in artefact.figures[f"temperature-gain-{tmp_path.name}"]
+  assert "the paper" in report.figures[f"temperature-gain-{tmp_path.name}"]
 
 
 def test_right_answers_are_paired_with_plain_decoding_s(tmp_path):
@@ -126,12 +126,12 @@ def test_right_answers_are_paired_with_plain_decoding_s(tmp_path):
     first = answer["question"] == 1 and answer["verifier"] == "traversal"
     answer["right"] = answer["question"] % 2 == 0 or first
   unit(tmp_path, [*answers, *plain])
-  artefact = render("quality", tmp_path)
-  rows = rows_of(artefact.tables[0])
+  report = render("quality", tmp_path)
+  rows = rows_of(report.tables[0])
   assert rows["plain"]["exact match"].startswith("50.0 ± ")
   assert rows["token_level"]["minus plain"] == "+0.0 ± 0.0"
   assert rows["traversal"]["minus plain"] == "+5.0 ± 5.0"
-  assert "no judge has rated" in " ".join(artefact.reading)
+  assert "no judge has rated" in " ".join(report.reading)
 
 
 def test_what_is_missing_is_said_and_what_differs_is_refused(tmp_path):
@@ -193,12 +193,12 @@ def test_other_tasks_have_other_questions(tmp_path):
 
 def test_a_configs_temperatures_are_kept(tmp_path):
   argv = ["", "--config=quickstart", "--config.temperatures=0.6,1.0"]
-  for name in set(names.NAMES) - {"temperature"}:
-    for run_ in experiment.planned(names.find(name), argv):
+  for name in set(experiment.NAMES) - {"temperature"}:
+    for run_ in experiment.planned(experiment.find(name), argv):
       assert run_.settings.temperatures == (0.6, 1.0)
   # As ml_collections joins them.
   argv[2:] = ["--config.temperatures=0.6", "--config.temperatures=1.0"]
-  (run_, *_) = experiment.planned(names.find("depth"), argv)
+  (run_, *_) = experiment.planned(experiment.find("depth"), argv)
   assert run_.settings.temperatures == (0.6, 1.0)
   # A sweep over two axes is a call.
   trees = ["chain:2", "chain:4"]
@@ -228,10 +228,10 @@ def test_the_paper_stands_beside_drafts_of_its_kinds(tmp_path, draft, pair):
   unit(
     tmp_path, [*planted(["chain:5"], lambda tree, t: 0.0)], models__draft=draft
   )
-  artefact = render("main_table", tmp_path)
-  groups = {group for group, _ in artefact.tables[0].cells.columns}
+  report = render("main_table", tmp_path)
+  groups = {group for group, _ in report.tables[0].cells.columns}
   assert groups == ({"this run", "the paper"} if pair else {"this run"})
-  notes = " ".join(artefact.notes)
+  notes = " ".join(report.notes)
   assert ("the closest of its three" in notes) == bool(pair)
 
 
@@ -247,7 +247,7 @@ def test_the_sweeps_are_the_papers():
       + [f"kary:2x{d}" for d in (2, 3, 4, 5)],
     ),
   ):
-    shards = names.find(name).sweep(config, False)
+    shards = experiment.find(name).sweep(config, False)
     assert [fields[field] for fields in shards.values()] == wanted
 
 
@@ -256,7 +256,7 @@ def test_the_documents_experiment_is_one(tmp_path, monkeypatch):
   program = documents.files_of(text)["widths"]
   (tmp_path / "widths_of_the_document.py").write_text(program)
   monkeypatch.syspath_prepend(tmp_path)
-  width = names.find("widths_of_the_document:WIDTH")
+  width = experiment.find("widths_of_the_document:WIDTH")
   planned = experiment.planned(width, ["", "--config=quickstart"])
   trees = [tree for run in planned for tree in run.settings.trees]
   assert trees == ["branching:2,1", "branching:4,1", "branching:8,1"]
@@ -266,7 +266,7 @@ def test_the_documents_experiment_is_one(tmp_path, monkeypatch):
   assert (table.cells != NOTHING).all(axis=None)
 
 
-@pytest.mark.parametrize("name", names.NAMES)
+@pytest.mark.parametrize("name", experiment.NAMES)
 def test_a_run_without_a_drafted_answer_is_told(tmp_path, name):
   """Tables may be made while runs go on, and one has just begun."""
   unit(tmp_path, [])
@@ -282,17 +282,17 @@ def test_a_field_that_the_experiment_sets_is_refused():
 @pytest.mark.parametrize("switch", ["--noconfig.plain", "--config.plain=0"])
 def test_a_switch_takes_no_argument(switch):
   argv = ["", "--config=quickstart", switch, "main_table"]
-  (run_, *_) = experiment.planned(names.find("main_table"), argv)
+  (run_, *_) = experiment.planned(experiment.find("main_table"), argv)
   assert not run_.settings.plain
 
 
 def test_a_configs_trees_that_are_not_run_are_named(capsys):
   argv = ["", "--config=configs/smollm2.py"]
-  (run_,) = experiment.planned(names.find("drafts"), argv)
+  (run_,) = experiment.planned(experiment.find("drafts"), argv)
   assert run_.settings.trees == ("chain:7", "eagle", "kary:2x5")
   said = "configs/smollm2.py: trees=chain:5 eagle is not run: drafts sets it\n"
   assert capsys.readouterr().err == said
-  experiment.planned(names.find("drafts"), ["", "--config=quickstart"])
+  experiment.planned(experiment.find("drafts"), ["", "--config=quickstart"])
   assert not capsys.readouterr().err
 
 
@@ -303,4 +303,4 @@ def test_a_page_says_what_was_not_run(tmp_path):
   flags = f"--workdir={tmp_path / 'nothing'}", f"--out={page}"
   done = run(*flags, program="experiments.results")
   assert done.returncode == 0, done.stderr
-  assert page.read_text().count("Not run.") == len(names.NAMES)
+  assert page.read_text().count("Not run.") == len(experiment.NAMES)

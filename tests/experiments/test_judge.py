@@ -52,6 +52,7 @@ def finished_run(folder, error=None):
   questions = runs.read_questions(settings)
   with store.Store(folder, runs.to_dict(settings), ENVIRONMENT) as results:
     results.keep_sources({"questions": sources.of_questions(questions)})
+    results.begin(ANSWERS)
     for method in runs.grid(settings):
       for question in questions:
         for turn in range(len(question.turns)):

@@ -39,17 +39,17 @@ def answers(lengths):
     )
 
 
-def rows_of(artefact):
+def rows_of(report):
   """Returns the rows by tree and rule."""
-  (table,) = artefact.tables
+  (table,) = report.tables
   rows = table.flat.to_dict("records")
   return {(row["tree"], row["rule"]): row for row in rows}
 
 
 def test_the_longest_is_found_and_its_gain_is_paired(tmp_path):
   unit(tmp_path, [*answers(LENGTHS)])
-  artefact = render("drafts", tmp_path)
-  rows = rows_of(artefact)
+  report = render("drafts", tmp_path)
+  rows = rows_of(report)
   assert [*rows] == [*itertools.product(LENGTHS, trees.RULES)]
   assert rows["chain:7", BASE]["gain"] == NOTHING
   for key, wanted in (
@@ -60,7 +60,7 @@ def test_the_longest_is_found_and_its_gain_is_paired(tmp_path):
     gain, error = map(float, rows[key]["gain"].removesuffix(" %").split(" ± "))
     assert gain == pytest.approx(wanted, abs=0.2)
     assert error < 0.2  # of lengths it is 4 %
-  (line,) = artefact.reading
+  (line,) = report.reading
   assert f"{RAN} on eagle is +8" in line
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from experiments import experiment, names
+from experiments import experiment
 from launch import on_ray, on_slurm, units
 from tv_jax import runs
 from tv_jax.io import config_flag
@@ -20,13 +20,13 @@ ARGV = ("launch", "--config=quickstart")
 
 def expand(name, argv=ARGV, workdir="runs", **options):
   where = argv, pathlib.Path(workdir)
-  return [*units.expand(names.find(name), *where, **options)]
+  return [*units.expand(experiment.find(name), *where, **options)]
 
 
-@pytest.mark.parametrize("name", names.NAMES)
+@pytest.mark.parametrize("name", experiment.NAMES)
 @pytest.mark.parametrize("smoke", [False, True])
 def test_units_are_what_the_experiment_runs(name, smoke):
-  planned = experiment.planned(names.find(name), [""], smoke)
+  planned = experiment.planned(experiment.find(name), [""], smoke)
   for unit, run in zip(expand(name, [""], smoke=smoke), planned, strict=True):
     flags = [x for x in unit.command if x.startswith("--config")]
     ((config, _),) = config_flag.several(["", *flags], ()).values()
@@ -61,6 +61,7 @@ def finished(tmp_path):
     assert (unit.state, unit.done) == ("running", False)
     questions = runs.read_questions(settings)
     results.keep_sources(sources.hashes(settings, questions))
+    results.begin(0)
     results.finish()
   return unit, tree
 
@@ -68,7 +69,7 @@ def finished(tmp_path):
 def test_what_is_done_is_left_out_if_it_is_the_same(finished):
   unit, tree = finished
   assert unit.done
-  assert unit.progress.endswith("temperature-0.2: done, 0 of ? answers")
+  assert unit.progress.endswith("temperature-0.2: done, 0 of 0 answers")
   other = dataclasses.replace(unit.settings, max_new_tokens=7)
   assert not unit._replace(settings=other).done
   # A field of another version: the run names it, and its folder.
@@ -88,7 +89,7 @@ def test_a_unit_that_stopped_says_why(finished):
   (unit.folder / "DONE").unlink()
   assert unit.state == "waiting"
   unit.log.write_text("Traceback ..\nValueError: no room\n\n")
-  assert unit.progress.endswith("stopped, 0 of ? answers: ValueError: no room")
+  assert unit.progress.endswith("stopped, 0 of 0 answers: ValueError: no room")
 
 
 def test_an_element_of_the_array_is_a_unit(finished):

@@ -7,7 +7,7 @@ import numpy as np
 
 import tv_jax
 from configs import quickstart
-from experiments import experiment, names
+from experiments import experiment
 from tv_jax import runs
 from tv_jax.runs import sources, store
 from tv_jax.runs.records import KEY
@@ -27,7 +27,6 @@ def config(**fields):
     }
   )
   result.timing.per_task = 0
-  result.explorer.cycles = 2
   for name, value in fields.items():
     group, _, leaf = name.rpartition("__")
     place = result[group] if group else result
@@ -102,6 +101,7 @@ def unit(folder, answers, finish=True, **fields):
   settings = config(**{"trees": named or "chain:5"} | fields)
   kept = runs.to_dict(runs.from_config(settings))
   with store.Store(folder, kept, {"jax": "1"}) as results:
+    results.begin(len(answers))
     for line in answers:
       results.append(line)
     if finish:
@@ -134,4 +134,4 @@ def rows_of(path):
 
 
 def render(name, folder):
-  return names.find(name).render([experiment.read(folder)])
+  return experiment.find(name).render([experiment.read(folder)])

@@ -50,6 +50,7 @@ def enter(folder, config=CONFIG, environment=ENVIRONMENT):
 def fill(folder):
   """Writes a folder of three items."""
   with enter(folder) as store:
+    store.begin(3)
     for question in range(3):
       store.append(item(question))
   return folder

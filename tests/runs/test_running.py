@@ -123,7 +123,7 @@ def test_traces_are_of_the_first_question_of_each_task(finished):
   tree = tv_jax.tree.parse("kary:2x2")
   for item in traced:
     assert item["prompt"]
-    assert len(item["trace"]) == min(2, len(item["accepted"]))
+    assert len(item["trace"]) == min(6, len(item["accepted"]))
     text = ""
     for i, cycle in enumerate(item["trace"]):
       assert tree.depth[cycle["node"]] + 1 == item["accepted"][i]
@@ -139,7 +139,9 @@ def test_traces_are_of_the_first_question_of_each_task(finished):
       path = tree.paths[cycle["node"]][1 : tree.depth[cycle["node"]] + 1]
       text += "".join(cycle["pieces"][node] for node in path)
       text += cycle["bonus"] or ""
-    assert item["text"].lstrip().startswith(text.strip().split("<|")[0])
+    # The limit may have cut off tokens of the last cycle.
+    shown, answer = text.strip().split("<|")[0], item["text"].lstrip()
+    assert answer.startswith(shown[: len(answer)])
 
 
 def test_what_has_changed_since_is_refused(finished, tmp_path):
@@ -201,7 +203,6 @@ def test_speed_is_measured_apart_and_once(tmp_path):
     per_task=1,
     trees="chain:1",
     timing__per_task=1,
-    timing__rounds=2,
   )
   runs.run(timed, tmp_path)
   timing = store.read(tmp_path).timing
@@ -209,9 +210,8 @@ def test_speed_is_measured_apart_and_once(tmp_path):
   names = [method["verifier"] for method in timing["methods"]]
   assert names == ["plain", "token_level", "traversal"]
   for method in timing["methods"]:
-    assert method["questions"] == method["questions"][:2] * 2
-    assert method["tasks"] == ["qa", "rag"] * 2
-    assert len(method["seconds"]) == 4
+    assert method["tasks"] == ["qa", "rag"]
+    assert len(method["seconds"]) == 2
     assert min(method["seconds"]) > 0
     assert all(1 <= tokens <= 12 for tokens in method["tokens"])
   assert timing["methods"][0]["cycles"] == timing["methods"][0]["tokens"]
@@ -234,11 +234,7 @@ def test_speed_is_measured_apart_and_once(tmp_path):
   [
     ({"verifiers": "block"}, "'block' is defined for chains only"),
     ({"seeds": (1, 1)}, "seeds=1 1: give some, each once"),
-    ({"seeds": (0, -1)}, "seeds=-1: give an integer from 0 to 4294967295"),
-    ({"per_task": -1}, "per_task=-1: give an integer of at least 0"),
-    ({"models__dtype": "bf16"}, "models.dtype='bf16': give one of ''"),
-    ({"experiment": "a/b"}, "experiment='a/b': give a folder's name"),
-    ({"timing__rounds": 0}, "timing.rounds=0: give an integer of at least 1"),
+    ({"baseline": "block"}, "baseline: .*'block' is defined for chains only"),
   ],
 )
 def test_what_is_wrong_is_said_before_anything_loads(fields, message):
@@ -260,7 +256,8 @@ def test_fields_are_those_of_a_run():
   ("fields", "message"),
   [
     ({"temperatures": (1.0, -1.0)}, r"^temperature=-1\.0: give 0"),
-    ({"batch_size": 0}, "^batch_size=0: give"),
+    ({"seeds": (0, -1)}, "^seed=-1: give an integer from 0 to 4294967295"),
+    ({"models__template": "chta"}, "^template 'chta' is not one of"),
   ],
 )
 def test_a_wrong_number_is_refused_before_the_first_answer(
@@ -291,17 +288,16 @@ def test_too_few_devices_are_said_to_be():
     runs.load(runs.from_config(config(models__devices=64)))
 
 
+def test_a_run_whose_answers_all_fail_says_so(tmp_path, bundled):
+  asked = config(tasks="qa", per_task=1, plain=False, max_tokens=1)
+  assert not runs.run(asked, tmp_path, load=lambda settings: bundled)
+  assert "ANSWERS FAILED" in report.write(tmp_path).reading[0]
+
+
 def test_a_run_without_a_draft_decodes_plainly(tmp_path):
   fields = {"tasks": "qa", "per_task": 1, "plain": False, "models__draft": ""}
-  runs.run(config(**fields), tmp_path)
+  assert runs.run(config(**fields), tmp_path)
   unit = store.read(tmp_path)
   assert [item["verifier"] == "plain" for item in unit.items] == [True]
   assert unit.done
   report.write(tmp_path)
-
-
-def test_a_field_that_is_gone_is_named():
-  raw = config().to_dict()
-  raw["models"]["draft_kind"] = "eagle"
-  with pytest.raises(ValueError, match=r"models\.draft_kind is gone.*remove"):
-    runs.from_config(raw)

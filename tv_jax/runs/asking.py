@@ -7,7 +7,7 @@ unfinished answer.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,8 @@ from tv_jax.runs.records import KEY, Method
 from tv_jax.runs.settings import Run, decoding
 from tv_jax.tree import Tree
 from tv_jax.verifiers import DOWN, NOT_OFFERED, Decision, Verifier
+
+TRACED = 6  # cycles of an answer that the explorer shows
 
 
 def next_prompt(
@@ -68,14 +70,12 @@ class Answerer:
     settings: The run's settings.
     questions: The questions to ask.
     results: The store of answers.
-    advance: Called after each answer.
   """
 
   pair: Pair
   settings: Run
   questions: Sequence[Question]
   results: store.Store
-  advance: Callable[[], None]
 
   def text(self, tokens: Sequence[int], **options: bool) -> str:
     """Returns tokens as text."""
@@ -98,16 +98,13 @@ class Answerer:
   def config(self, method: Method) -> DecodeConfig:
     """Returns a method's `DecodeConfig`; ValueError if it cannot decode."""
     settings = self.settings
+    panel = [settings.baseline]
     return decoding(
-      settings,
-      method,
-      self.pair,
-      settings.batch_size,
-      panel=[settings.named.rules[settings.baseline]],
+      settings, method, self.pair, settings.batch_size, panel=panel
     )
 
-  def __call__(self, method: Method, config: DecodeConfig) -> None:
-    """Decodes the missing answers of a method, turn by turn."""
+  def ask(self, method: Method, config: DecodeConfig) -> Iterator[None]:
+    """Decodes the missing answers of a method, and yields after each."""
     axes = vars(method).values()
     for turn in range(max(len(q.turns) for q in self.questions)):
       asked = {
@@ -116,10 +113,14 @@ class Answerer:
         if turn < len(question.turns)
       }
       if asked.keys() - self.results.answers.keys():
-        self.answer(config, asked)
+        for line in self.answers(config, asked):
+          self.results.append(line)
+          yield
 
-  def answer(self, config: DecodeConfig, asked: dict[tuple, Question]) -> None:
-    """Decodes the missing answers of one turn into the store."""
+  def answers(
+    self, config: DecodeConfig, asked: dict[tuple, Question]
+  ) -> Iterator[dict]:
+    """Decodes the missing answers of one turn, as lines of items.jsonl."""
     prompts, errors = {}, {}
     # All prompts, answered or not, so that the compiled program is the same.
     for key, question in asked.items():
@@ -136,14 +137,13 @@ class Answerer:
       batch = Batch(self.pair, config, self.settings.batch_size, longest)
       decoded = decode(batch, wanted, recording and recording.step)
     for key in missing:
+      line = dict(zip(KEY, key, strict=True))
       if key in prompts:
         own = next(decoded)
         cycles = recording and recording.cycles({}, prompts[key].item)
-        kept = self.record(config, key, asked[key], own, cycles)
+        yield line | self.record(config, line["turn"], asked[key], own, cycles)
       else:
-        kept = dict(zip(KEY, key, strict=True)) | {"error": errors[key]}
-      self.results.append(kept)
-      self.advance()
+        yield line | {"error": errors[key]}
 
   def prompt(self, key: tuple, question: Question) -> Prompt:
     """Returns a turn as a prompt; ValueError if it cannot be asked."""
@@ -170,27 +170,24 @@ class Answerer:
       for (_, question, turn, *_), prompt in prompts.items()
       if turn == 0 and question in self.traced_questions
     ]
-    most = self.settings.explorer.cycles
     return Recording(
-      config, lambda item, cycle: np.isin(item, items) & (cycle < most)
+      config, lambda item, cycle: np.isin(item, items) & (cycle < TRACED)
     )
 
   def record(
     self,
     config: DecodeConfig,
-    key: tuple,
+    turn: int,
     question: Question,
     own: Continuation,
     cycles: Cycles | None,
   ) -> dict:
-    """Returns a decoded answer as a line of items.jsonl."""
+    """Returns the fields of a decoded answer."""
     text = self.text(own.tokens, skip_special_tokens=True)
-    line = dict(zip(KEY, key, strict=True))
     right = None
-    if self.settings.exact_match and line["turn"] < len(question.references):
-      references = question.references[line["turn"]]
-      right = any(is_right(text, reference) for reference in references)
-    line |= {
+    if self.settings.exact_match and turn < len(question.references):
+      right = any(is_right(text, x) for x in question.references[turn])
+    line = {
       "tokens": own.tokens,
       "text": text,
       "accepted": own.gained.tolist(),

@@ -22,7 +22,7 @@ A new axis of the grid is a field of `Method` (docs/reproduce.md).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 PLAIN = "plain"  # the verifier of decoding without a draft
 NONE = "none"  # the tree and the proposal of PLAIN
@@ -67,12 +67,12 @@ class Method:
 
   def __str__(self) -> str:
     """For example "traversal on eagle, without_replacement, T = 1, seed 0"."""
-    return in_words(vars(self))
+    return in_words(AXES, vars(self).values())
 
 
-def in_words(axes: Mapping) -> str:
+def in_words(names: Iterable[str], values: Iterable) -> str:
   """Returns values of axes in words, as "without_replacement, T = 1"."""
-  axes, words = dict(axes), []
+  axes, words = dict(zip(names, values, strict=True)), []
   if axes.get("verifier") == PLAIN:
     axes = {k: v for k, v in axes.items() if k not in DRAFTED_AXES}
     words.append("plain decoding")

@@ -38,7 +38,6 @@ def load(settings: Run) -> Pair:
     models.draft or None,
     dtype=models.dtype or None,
     mesh=mesh,
-    shard_draft=models.shard_draft,
     draft_revision=models.draft_revision or None,
     revision=models.revision or None,
   )
@@ -73,7 +72,7 @@ def run(
   workdir: str | os.PathLike,
   progress: Progress = silent,
   load: Callable[[Run], Pair] = load,
-) -> None:
+) -> bool:
   """Runs a config's grid, or the missing rest of it.
 
   Args:
@@ -82,57 +81,61 @@ def run(
     progress: Called at each step and after each answer.
     load: Loads the pair; several runs may share it.
 
+  Returns:
+    Whether there is an answer that did not fail.
+
   Raises:
     ValueError: The config, the folder or a checkpoint is invalid.
     OSError: The folder cannot be written to.
   """
   settings = config if isinstance(config, Run) else from_config(config)
   questions = read_questions(settings)
-  methods = grid(settings)
-  count = len(methods) * sum(len(question.turns) for question in questions)
   described = environment.describe()
   with store.Store(workdir, to_dict(settings), described) as results:
+    count = len(grid(settings)) * sum(len(asked.turns) for asked in questions)
     finished = results.done and len(results.answers) == count
     if not finished:
-      begun = results.sources if results.answers else {}
-      settings = pinned(settings, begun)
+      settings = pinned(settings, results.sources if results.answers else {})
     found = sources.hashes(settings, questions, finished)
     results.keep_sources(found)
     if finished:
       progress(f"{count} answers are all there")
-      return
-    pair = load(settings)
-    # Products with dequantised weights are rounded differently.
-    weights = "quantised" if pair.target.is_quantised else "arrays"
-    results.keep_sources(found | {"weights": weights})
-    # An unusable template is refused here, not in each question.
-    templates.encode(settings.models.template, pair.tokenizer, ["a"])
-    kept = results.answers
-    there = f"{count} answers in {len(methods)} cells, {len(kept)} are there"
-    progress(there)
+    else:
+      pair = load(settings)
+      # Products with dequantised weights are rounded differently.
+      weights = "quantised" if pair.target.is_quantised else "arrays"
+      results.keep_sources(found | {"weights": weights})
+      _decode(Answerer(pair, settings, questions, results), count, progress)
+    return any("error" not in line for line in results.answers.values())
 
-    def advance():
+
+def _decode(answerer: Answerer, count: int, progress: Progress) -> None:
+  """Decodes what is missing in a store, and marks it as done."""
+  pair, settings = answerer.pair, answerer.settings
+  questions, results = answerer.questions, answerer.results
+  methods, kept = grid(settings), results.answers
+  # An unusable template is refused here, not in each question.
+  templates.encode(settings.models.template, pair.tokenizer, ["a"])
+  progress(f"{count} answers in {len(methods)} cells, {len(kept)} are there")
+  # All configs are checked before the first answer.
+  configs = {method: answerer.config(method) for method in methods}
+  results.begin(count)
+  for i, (method, config) in enumerate(configs.items(), 1):
+    begin, before = time.perf_counter(), len(kept)
+    for _ in answerer.ask(method, config):
       progress("answers", len(kept), count)
-
-    answer = Answerer(pair, settings, questions, results, advance)
-    # All configs are checked before the first answer.
-    configs = {method: answer.config(method) for method in methods}
-    results.begin(count)
-    for i, (method, config) in enumerate(configs.items(), 1):
-      begin, before = time.perf_counter(), len(kept)
-      answer(method, config)
-      if len(kept) > before:
-        seconds = time.perf_counter() - begin
-        axes = vars(method).items()
-        own = tuple(x for x in kept.values() if axes <= x.items())
-        unit = store.StoredRun(
-          folder=results.folder, config=to_dict(settings), items=own
-        )
-        line = f"{method}: {_summary(unit)} ({seconds:.0f} s)"
-        progress(f"{i}/{len(methods)} {line}")
-    if settings.timing.per_task and not timing.covers(results.timing, methods):
-      results.save_timing(timing.measure(pair, settings, questions, progress))
-    results.finish()
+    if len(kept) > before:
+      seconds = time.perf_counter() - begin
+      axes = vars(method).items()
+      own = tuple(x for x in kept.values() if axes <= x.items())
+      unit = store.StoredRun(
+        folder=results.folder, config=to_dict(settings), items=own
+      )
+      line = f"{method}: {_summary(unit)} ({seconds:.0f} s)"
+      progress(f"{i}/{len(methods)} {line}")
+  if settings.timing.per_task and not timing.covers(results.timing, methods):
+    results.save_timing(timing.measure(pair, settings, questions, progress))
+  results.finish()
 
 
 def unchanged(folder: pathlib.Path, settings: Run) -> bool:

@@ -6,44 +6,15 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from tv_jax import proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.engine.config import (
-  SEEDS,
-  DecodeConfig,
-  Options,
-  decode_config,
-)
+from tv_jax.engine.config import DecodeConfig, Options, decode_config
 from tv_jax.engine.pair import Pair
-from tv_jax.io import checks, names
+from tv_jax.io import names
 from tv_jax.io.errors import UserError
-from tv_jax.models import templates
-from tv_jax.models.config import DTYPES
-from tv_jax.proposals import Proposal
 from tv_jax.runs.records import AXES, DRAFTED_AXES, NONE, PLAIN, Method
-from tv_jax.tree import Tree
-from tv_jax.verifiers import Verifier
-
-# Values that nothing else checks before the models are loaded.
-_AT_LEAST_0, _AT_LEAST_1 = checks.integer(0), checks.integer(1)
-_VALUES = checks.fields(
-  {
-    "models": checks.fields(
-      {
-        "dtype": checks.one_of(("", *DTYPES)),
-        "template": checks.one_of(templates.TEMPLATES),
-        "devices": _AT_LEAST_1,
-      }
-    ),
-    "seeds": checks.list_of(checks.integer(0, SEEDS - 1)),
-    "per_task": _AT_LEAST_0,
-    "padded_to": _AT_LEAST_0,
-    "timing": checks.fields({"per_task": _AT_LEAST_0, "rounds": _AT_LEAST_1}),
-    "explorer": checks.fields({"per_task": _AT_LEAST_0, "cycles": _AT_LEAST_1}),
-  }
-)
 
 # The fields that hold names; in a config each is one text with spaces.
 NAMES = ("tasks", "trees", "verifiers", "proposals")
@@ -67,7 +38,6 @@ class Models:
     template: How questions become prompts: "chat", "vicuna", "raw", or
       "without_thinking" (Qwen3's template with thinking turned off).
     devices: The number of devices that share the target's weights.
-    shard_draft: Whether an independent draft is sharded as well.
   """
 
   target: str = ""
@@ -77,33 +47,17 @@ class Models:
   draft_revision: str = ""
   template: str = "chat"
   devices: int = 1
-  shard_draft: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Timing:
-  """Settings of the speed measurement, one question at a time.
+class Some:
+  """Questions that a part of a run takes.
 
   Attributes:
-    per_task: Number of questions of each task; 0: no measurement.
-    rounds: How often each question is asked.
+    per_task: Number of questions of each task; 0: none.
   """
 
   per_task: int = 1
-  rounds: int = 1
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Explorer:
-  """Settings of the report's tree explorer, which shows first turns.
-
-  Attributes:
-    per_task: Number of traced questions of each task; 0: none.
-    cycles: Number of traced cycles of each question.
-  """
-
-  per_task: int = 1
-  cycles: int = 6
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -138,8 +92,9 @@ class Run:
     batch_size: Number of answers that are decoded together.
     padded_to: Minimum length of padded prompts. With enough room for second
       turns, first and second turns share a compiled program.
-    timing: The speed measurement.
-    explorer: The cycles in the page's tree explorer.
+    timing: The questions of the speed measurement, one at a time.
+    explorer: The questions in the page's tree explorer, which shows the first
+      cycles of first turns.
   """
 
   experiment: str
@@ -163,18 +118,8 @@ class Run:
   max_tokens: int = 0
   batch_size: int = 16
   padded_to: int = 0
-  timing: Timing = Timing()
-  explorer: Explorer = Explorer()
-
-  @functools.cached_property
-  def named(self) -> Named:
-    """The objects that the names stand for."""
-    rules = dict.fromkeys((*self.verifiers, self.baseline))
-    return Named(
-      trees={name: tree_lib.parse(name) for name in self.trees},
-      rules={name: verifiers.resolve(name) for name in rules},
-      proposals={name: proposals.resolve(name) for name in self.proposals},
-    )
+  timing: Some = Some()
+  explorer: Some = Some()
 
   @functools.cached_property
   def rules(self) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -192,18 +137,11 @@ class Run:
     self, rule: str, tree: str, proposal: str
   ) -> str | None:
     """Returns why a rule is not defined for a tree and proposal, or None."""
-    named = self.named
     return verifiers.unsupported_reason(
-      named.rules[rule], named.trees[tree], named.proposals[proposal]
+      verifiers.resolve(rule),
+      tree_lib.resolve(tree),
+      proposals.resolve(proposal),
     )
-
-
-class Named(NamedTuple):
-  """The objects that the names of a config stand for."""
-
-  trees: dict[str, Tree]
-  rules: dict[str, Verifier]  # verifiers and the baseline
-  proposals: dict[str, Proposal]
 
 
 def to_dict(settings: Run) -> dict:
@@ -221,19 +159,14 @@ def from_config(config) -> Run:
     ValueError: A field is invalid; the error names it.
   """
   raw = dict(config if isinstance(config, Mapping) else config.to_dict())
-  if "draft_kind" in raw.get("models", ()):
-    raise UserError(
-      "config: models.draft_kind is gone, because a draft's kind is read from"
-      " its checkpoint: remove the field"
-    )
   try:
     for name in NAMES:
       text = raw[name] if isinstance(raw[name], str) else " ".join(raw[name])
       raw[name] = tuple(names.split(text))
     raw |= {
       "models": Models(**raw["models"]),
-      "timing": Timing(**raw["timing"]),
-      "explorer": Explorer(**raw["explorer"]),
+      "timing": Some(**raw["timing"]),
+      "explorer": Some(**raw["explorer"]),
       "temperatures": tuple(map(float, raw["temperatures"])),
       "seeds": tuple(raw["seeds"]),
     }
@@ -247,27 +180,18 @@ def from_config(config) -> Run:
 
 
 def _check(settings: Run) -> None:
-  """Refuses invalid values, rules that never run, an unusable baseline."""
-  _VALUES(to_dict(settings))
+  """Refuses axes without values, and rules that never run."""
   for axis in AXES:
     values = getattr(settings, f"{axis}s")
     if not values or len({*values}) < len(values):
       shown = " ".join(map(str, values))
       raise UserError(f"{axis}s={shown}: give some, each once")
-  if not settings.experiment.strip(". ") or "/" in settings.experiment:
-    raise UserError(f"experiment={settings.experiment!r}: give a folder's name")
-  baseline, (first, *_) = settings.baseline, settings.rules
-  if not settings.named.rules[baseline].offers:
-    raise UserError(
-      f"baseline={baseline!r} has no stopping distribution to compare"
-      " with: give a Verifier(offers=..)"
-    )
   for name in settings.verifiers:
     if not any(name in rules for rules in settings.rules.values()):
-      reason = settings.unsupported_reason(name, *first)
+      reason = settings.unsupported_reason(name, *next(iter(settings.rules)))
       raise UserError(f"verifiers: {name!r} would never run: {reason}")
   for place in settings.rules:
-    if reason := settings.unsupported_reason(baseline, *place):
+    if reason := settings.unsupported_reason(settings.baseline, *place):
       raise UserError(f"baseline: {reason}")
 
 
@@ -302,19 +226,12 @@ def decoding(
   Raises:
     ValueError: The pair cannot decode by this method.
   """
-  fields = dict(vars(method))
-  tree, proposal, verifier = (fields.pop(axis) for axis in DRAFTED_AXES)
+  options = dict(vars(method))
   if method.plain:
-    drafted = {"verifier": "plain"}
+    del options["tree"], options["proposal"]
   else:
-    named = settings.named
-    drafted = {
-      "tree": named.trees[tree],
-      "proposal": named.proposals[proposal],
-      "verifier": named.rules[verifier],
-      "among": [named.rules[name] for name in settings.rules[tree, proposal]],
-      "draft_stop": settings.draft_stop,
-    } | drafted
+    among = settings.rules[method.tree, method.proposal]
+    options |= {"among": among, "draft_stop": settings.draft_stop} | drafted
   return decode_config(
     pair,
     Options(
@@ -323,7 +240,6 @@ def decoding(
       top_k=settings.top_k,
       top_p=settings.top_p,
       max_new_tokens=settings.max_new_tokens,
-      **fields,
-      **drafted,
+      **options,
     ),
   )

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import jax
 
+from tv_jax import tree as tree_lib
 from tv_jax.io import digests, names
 from tv_jax.io.reading import path_of
 from tv_jax.models import native
@@ -27,11 +28,12 @@ def hashes(
 
   A finished run's models may be gone: then they are left out.
   """
-  named, result = settings.named, {"questions": of_questions(questions)}
-  for name, tree in named.trees.items():
-    result[f"trees/{name}"] = digests.of_value(tree.parents)
-  for group, things in (("rules", named.rules), ("proposals", named.proposals)):
-    for name in things:
+  result = {"questions": of_questions(questions)}
+  for name in settings.trees:
+    result[f"trees/{name}"] = digests.of_value(tree_lib.parse(name).parents)
+  rules = (*settings.verifiers, settings.baseline)
+  for group, given in (("rules", rules), ("proposals", settings.proposals)):
+    for name in given:
       if digest := names.source_hash(name):  # "" for a built-in
         result[f"{group}/{name}"] = digest
   # Native products sum in another order, which changes last digits of logits.

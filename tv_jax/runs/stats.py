@@ -89,10 +89,13 @@ def reached(cycles: pd.DataFrame, by: By = (), conditional: bool = False):
     A frame by group and `position`, which is d: from 1 to the most that any
     cycle of the group accepted, or 1.
   """
-  parts = {}
+  keys = [*_columns(by), "question", "gained"]
+  counts = cycles.groupby(keys, observed=True).size()
+  counts, parts = counts.rename("cycles").reset_index(), {}
   for d in range(1, max(2, cycles["gained"].max())):
-    among = cycles[cycles["gained"] >= d] if conditional else cycles
-    parts[d] = by_token(among.assign(more=among["gained"] > d), by, "more")
+    among = counts[counts["gained"] >= d] if conditional else counts
+    more = among["cycles"].where(among["gained"] > d, 0)
+    parts[d] = ratio(among.assign(more=more), by, ["more"], ["cycles"])
   result = pd.concat(parts, axis=1, names=["position", None]).stack("position")
   position = result.index.get_level_values("position")
   result = result[(result["mean"] > 0) | (position == 1)]

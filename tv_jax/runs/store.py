@@ -129,12 +129,9 @@ class Store:
       disk.lock(folder, resources)
       disk.clear(folder)
       self.answers, size = _parse(folder / ITEMS)
-      self.sources: dict[str, str] = load(folder / SOURCES) or {}
+      self._config, self._environment = disk.round_trip(config), environment
       self._former: dict = load(folder / CONFIG) or {}
-      self._config = disk.round_trip(config)
-      self._environment, self._begun = environment, False
       _check_config(self._config, self._former, folder, self.answers)
-      self.done = (folder / DONE).exists()
       file = (folder / ITEMS).open("ab", buffering=0)
       self._file = resources.enter_context(file)
       if size < file.tell():  # a torn line
@@ -142,7 +139,9 @@ class Store:
         os.fsync(file.fileno())
       disk.sync_folder(folder)
       self._resources = resources.pop_all()
+    self.sources: dict[str, str] = load(folder / SOURCES) or {}
     self.timing = load(folder / TIMING)
+    self.done = (folder / DONE).exists()
 
   def __enter__(self) -> Store:
     """Returns the store itself."""
@@ -153,39 +152,6 @@ class Store:
     self._resources.close()
 
   close = __exit__
-
-  def append(self, answer: dict) -> None:
-    """Writes an answer's line; on return it is on the disk.
-
-    Raises:
-      ValueError: The answer exists already, or is not valid JSON.
-      StoreError: The answer could not be written. All earlier answers are safe,
-        and the store is closed; the next store removes a torn line.
-    """
-    key = key_of(answer)
-    words = key_in_words(key)
-    if key in self.answers:
-      raise UserError(f"{self.folder}: {words} is there already")
-    self._begin()
-    line = disk.to_bytes(answer)
-    try:
-      if self.done:
-        (self.folder / DONE).unlink()
-        disk.sync_folder(self.folder)
-        self.done = False
-      # A full disk takes only a part. The next write then raises the error.
-      left = line
-      while left:
-        left = left[self._file.write(left) :]
-      os.fsync(self._file.fileno())
-    except OSError as error:
-      self.close()
-      raise StoreError(
-        f"{self.folder / ITEMS}: cannot write {words}: {error.strerror}; the"
-        f" {len(self.answers)} items before it are safe, and the same command"
-        " continues after them"
-      ) from error
-    self.answers[key] = json.loads(line)
 
   def keep_sources(self, sources: dict[str, str]) -> None:
     """Keeps the hashes of a run's inputs, by "group/name" or "group".
@@ -209,22 +175,43 @@ class Store:
     Args:
       count: The expected number of items, which `launch` shows.
     """
-    self._begin()
+    (self.folder / DONE).unlink(missing_ok=True)
+    self.done = False
+    disk.write_json(self.folder / SOURCES, self.sources)
+    disk.write_json(self.folder / CONFIG, self._config)
+    # Environments that differ in the date alone are one.
+    path, now = self.folder / ENVIRONMENTS, self._environment
+    before = load(path) or []
+    if now | {"date": ""} not in [entry | {"date": ""} for entry in before]:
+      disk.write_json(path, [*before, now])
     disk.write_json(self.folder / COUNT, count)
 
-  def _begin(self) -> None:
-    """Writes the sources, the config and the environment, once."""
-    if self._begun:
-      return
-    self._begun = True
-    if (load(self.folder / SOURCES) or {}) != self.sources:
-      disk.write_json(self.folder / SOURCES, self.sources)
-    if self._former != self._config:
-      (self.folder / DONE).unlink(missing_ok=True)
-      self.done = False
-      disk.write_json(self.folder / CONFIG, self._config)
-    if not self.done:  # a finished run decodes nothing more
-      _note_environment(self._environment, self.folder)
+  def append(self, answer: dict) -> None:
+    """Writes an answer's line; on return it is on the disk.
+
+    Raises:
+      ValueError: The answer exists already, or is not valid JSON.
+      StoreError: The answer could not be written. All earlier answers are safe,
+        and the store is closed; the next store removes a torn line.
+    """
+    key = key_of(answer)
+    words = key_in_words(key)
+    if key in self.answers:
+      raise UserError(f"{self.folder}: {words} is there already")
+    left = line = disk.to_bytes(answer)
+    try:
+      # A full disk takes only a part. The next write then raises the error.
+      while left:
+        left = left[self._file.write(left) :]
+      os.fsync(self._file.fileno())
+    except OSError as error:
+      self.close()
+      raise StoreError(
+        f"{self.folder / ITEMS}: cannot write {words}: {error.strerror}; the"
+        f" {len(self.answers)} items before it are safe, and the same command"
+        " continues after them"
+      ) from error
+    self.answers[key] = json.loads(line)
 
   def save_timing(self, timing: dict) -> None:
     """Writes timing.json."""
@@ -232,8 +219,7 @@ class Store:
     self.timing = timing
 
   def finish(self) -> None:
-    """Marks the run as done. Another item removes the mark."""
-    self._begin()
+    """Marks the run as done."""
     disk.write_atomic(self.folder / DONE, "")
     self.done = True
 
@@ -247,8 +233,6 @@ def _check_config(
   at the first item.
   """
   path = folder / CONFIG
-  if not before and items:
-    raise UserError(f"{folder} holds {ITEMS}, but no {CONFIG}")
   if before and not before.keys() & config:  # perhaps a model's
     raise UserError(f"{path} is not a run's config: give another --workdir")
   if items and (changes := differences(before, _shrunk(config, before))):
@@ -263,20 +247,12 @@ def _shrunk(config: dict, before: dict) -> dict:
   """Returns a config without the values that its grid has gained."""
   result = dict(config)
   for name in (f"{axis}s" for axis in AXES):
-    known = before.get(name, [])
-    if [value for value in config.get(name, []) if value in known] == known:
-      result |= {name: known} if name in before else {}
-  if before.get("plain") is False and config.get("plain"):
+    known = before.get(name)
+    if known and [x for x in config.get(name, ()) if x in known] == known:
+      result[name] = known
+  if before.get("plain") is False:
     result["plain"] = False
   return result
-
-
-def _note_environment(environment: dict, folder: pathlib.Path) -> None:
-  """Adds an environment, unless it differs from a known one only in date."""
-  before = load(folder / ENVIRONMENTS) or []
-  known = [{**entry, "date": None} for entry in before]
-  if {**environment, "date": None} not in known:
-    disk.write_json(folder / ENVIRONMENTS, [*before, environment])
 
 
 def load(path: pathlib.Path) -> Any:

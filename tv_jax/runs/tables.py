@@ -1,9 +1,9 @@
-"""Tables of texts, as Markdown, LaTeX, and text for a terminal."""
+"""Tables of texts, and reports of them: Markdown, LaTeX, and a terminal."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import pandas as pd
@@ -42,6 +42,62 @@ class Table(NamedTuple):
       result.columns = pd.MultiIndex.from_tuples(columns)
     return result
 
+  @property
+  def joined(self) -> pd.DataFrame:
+    """The flat cells, with a group's name before those of its columns."""
+    cells = self.flat
+    if cells.columns.nlevels > 1:
+      names = [" ".join(filter(None, pair)) for pair in cells.columns]
+      cells.columns = pd.Index(names)
+    return cells
+
+  def markdown(self) -> str:
+    """Returns the table as Markdown."""
+    cells = self.joined.map(markdown_text)
+    cells.columns = [*map(markdown_text, map(str, cells.columns))]
+    text = cells.to_markdown(
+      index=False, tablefmt="github", disable_numparse=True
+    )
+    notes = [part for note in self.notes for part in (markdown_text(note), "")]
+    return "\n".join([f"### {markdown_text(self.title)}", "", text, "", *notes])
+
+  def latex(self) -> str:
+    """Returns the table as a tabular of the booktabs package."""
+    cells, names = self.flat, self.cells.index.nlevels
+    text = cells.to_latex(
+      index=False,
+      escape=True,
+      multicolumn_format="c",
+      column_format="l" * names + "r" * (cells.shape[1] - names),
+    )
+    text = text.replace("±", r"$\pm$").replace(NOTHING, "--")
+    text = text.replace("\nAll &", "\n\\midrule\nAll &")
+    return f"% {self.title}\n{text}"
+
+
+@dataclasses.dataclass
+class Report:
+  """Tables and figures, with sentences about them.
+
+  Attributes:
+    reading: What was found.
+    tables: The tables.
+    figures: SVG figures by name.
+    notes: What the numbers mean.
+  """
+
+  reading: list[str] = dataclasses.field(default_factory=list)
+  tables: list[Table] = dataclasses.field(default_factory=list)
+  figures: dict[str, str] = dataclasses.field(default_factory=dict)
+  notes: list[str] = dataclasses.field(default_factory=list)
+
+  def print(self, *last: str) -> None:
+    """Prints the tables and sentences; a wide table continues below."""
+    for table in self.tables:
+      text = table.cells.to_string(line_width=_WIDTH)
+      print(table.title, text, *table.notes, "", sep="\n")
+    print(*self.notes, *self.reading, *last, sep="\n")
+
 
 def texts(
   estimates: pd.DataFrame, spec: str = ".2f", unit: str = ""
@@ -49,17 +105,12 @@ def texts(
   """Returns means with their errors, as "3.21 ± 0.02", or a dash."""
   columns = (estimates[name] for name in ("mean", "error", "n"))
   values = [
-    Estimate(mean=mean, error=error, n=n)
+    NOTHING
+    if pd.isna(mean)
+    else f"{Estimate(mean=mean, error=error, n=n):{spec}}{unit}"
     for mean, error, n in zip(*columns, strict=True)
   ]
-  return pd.Series(
-    [
-      NOTHING if pd.isna(value.mean) else f"{value:{spec}}{unit}"
-      for value in values
-    ],
-    estimates.index,
-    dtype=object,
-  )
+  return pd.Series(values, estimates.index, dtype=object)
 
 
 def by_method(cells: pd.DataFrame) -> pd.DataFrame:
@@ -77,54 +128,6 @@ def by_method(cells: pd.DataFrame) -> pd.DataFrame:
   return cells.set_axis(pd.MultiIndex.from_frame(names))
 
 
-def plain(text: str) -> str:
-  """Returns a text on one line; characters without a glyph become escapes."""
-  return "".join(x if x.isprintable() else repr(x)[1:-1] for x in text)
-
-
 def markdown_text(text: str) -> str:
   """Escapes a text for Markdown."""
-  return _MARKUP.sub(r"\\\g<0>", plain(text))
-
-
-def joined(columns: pd.Index) -> list[str]:
-  """Returns columns' names, each after its group's name."""
-  if columns.nlevels == 1:
-    return [*map(str, columns)]
-  return [" ".join(filter(None, pair)) for pair in columns]
-
-
-def markdown(table: Table) -> str:
-  """Returns a table as Markdown; groups become part of the columns' names."""
-  cells = table.flat.map(markdown_text)
-  cells.columns = [*map(markdown_text, joined(cells.columns))]
-  text = cells.to_markdown(
-    index=False, tablefmt="github", disable_numparse=True
-  )
-  notes = [part for note in table.notes for part in (markdown_text(note), "")]
-  return "\n".join([f"### {markdown_text(table.title)}", "", text, "", *notes])
-
-
-def latex(table: Table) -> str:
-  """Returns a table as a tabular of the booktabs package."""
-  cells = table.flat.map(plain)
-  names = table.cells.index.nlevels
-  text = cells.to_latex(
-    index=False,
-    escape=True,
-    multicolumn_format="c",
-    column_format="l" * names + "r" * (cells.shape[1] - names),
-  )
-  text = text.replace("±", r"$\pm$").replace(NOTHING, "--")
-  text = text.replace("\nAll &", "\n\\midrule\nAll &")
-  # At the begin of a line these would be arguments of the line before.
-  text = re.sub(r"(?m)^([\[*])", r"{\1}", text)
-  return f"% {plain(table.title)}\n{text}"
-
-
-def show(tables: Iterable[Table]) -> None:
-  """Prints tables; one that is too wide continues below."""
-  for table in tables:
-    print(plain(table.title))
-    cells = table.cells.map(plain)
-    print(cells.to_string(line_width=_WIDTH), *table.notes, "", sep="\n")
+  return _MARKUP.sub(r"\\\g<0>", text)

@@ -44,8 +44,6 @@ def time_in_turn(
   configs: Mapping[Name, DecodeConfig],
   prompts: Sequence[Prompt],
   longest: int,
-  *,
-  rounds: int = 1,
 ) -> tuple[dict[Name, list[Timed]], dict[Name, float]]:
   """Times several configs, one prompt at a time.
 
@@ -57,10 +55,9 @@ def time_in_turn(
     configs: The decoding options, by name.
     prompts: The prompts to continue.
     longest: Maximum prompt length; prompts are padded to it.
-    rounds: Number of times that each config answers each prompt.
 
   Returns:
-    The answers by name, round by round, and the seconds of compilation by name.
+    The answers, and the seconds of compilation, by name.
   """
   # All batches are kept, so that each config compiles its programs only once,
   # even if there are more configs than the cache of programs holds.
@@ -80,11 +77,10 @@ def time_in_turn(
     name: batch.seconds["compile"] for name, batch in batches.items()
   }
   names, answers = [*configs], {name: [] for name in configs}
-  for turn in range(rounds):
-    for place, prompt in enumerate(prompts):
-      first = (turn + place) % len(names)
-      for name in (*names[first:], *names[:first]):
-        answers[name].append(answer(name, prompt))
+  for place, prompt in enumerate(prompts):
+    first = place % len(names)
+    for name in (*names[first:], *names[:first]):
+      answers[name].append(answer(name, prompt))
   return answers, compiling
 
 
@@ -118,16 +114,14 @@ def measure(
     methods,
     prompts,
     max((len(prompt.tokens) for prompt in prompts), default=1),
-    rounds=settings.timing.rounds,
   )
-  several = asked * settings.timing.rounds
   return {
     "environment": environment.describe(),
     "methods": [
       {
         **_without_seed(method),
-        "questions": [question.question_id for question in several],
-        "tasks": [question.task for question in several],
+        "questions": [question.question_id for question in asked],
+        "tasks": [question.task for question in asked],
         "seconds": [answer.seconds for answer in timed[method]],
         "tokens": [len(answer.continuation.tokens) for answer in timed[method]],
         "cycles": [len(answer.continuation.gained) for answer in timed[method]],

@@ -1,5 +1,5 @@
 """What a run found: tables, and the page with the tree explorer."""
 
-from tv_jax.runs.report.writing import Report, write
+from tv_jax.runs.report.writing import PAGE, write
 
-__all__ = ["Report", "write"]
+__all__ = ["PAGE", "write"]

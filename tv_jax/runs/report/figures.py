@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tv_jax.runs.tables import plain, texts
+from tv_jax.runs.tables import texts
 
 INK, MUTED, RULE = "#1c1e21", "#5c6068", "#d9d6ce"
 # Colour-blind readers can tell these apart; their lightness differs, too.
@@ -136,7 +136,7 @@ def forest(gains: Mapping[str, pd.DataFrame], baseline: str) -> str:
       axes.xaxis.set_major_formatter(lambda x, _: f"{x:+g}" if x else "0")
       if titles:
         left = -_LEFT / (_RIGHT - _LEFT)
-        axes.set_title(plain(title), loc="left", x=left, fontsize=11)
+        axes.set_title(title, loc="left", x=left, fontsize=11)
       numbers = texts(part, "+.1f", " %")
       bars = _ERRORS * part["error"].fillna(0)
       for row, (tree, rule) in enumerate(part.index):
@@ -155,7 +155,7 @@ def forest(gains: Mapping[str, pd.DataFrame], baseline: str) -> str:
           axes.text(
             (x - _LEFT) / (_RIGHT - _LEFT),
             row,
-            plain(words),
+            words,
             ha=side,
             va="center_baseline",
             transform=axes.get_yaxis_transform(),

@@ -69,10 +69,8 @@ def _embedded(traces: Sequence[Mapping]) -> str:
   rules = {
     rule for x in traces for cycle in x["cycles"] for rule in cycle["stop"]
   }
-  names = [
-    in_words({x: trace[x] for x in ("verifier", *CONDITION, "seed")})
-    for trace in traces
-  ]
+  axes = "verifier", *CONDITION, "seed"
+  names = [in_words(axes, [trace[axis] for axis in axes]) for trace in traces]
   data = {"traces": traces, "runs": names, "colors": figures.colors(rules)}
   return json.dumps(data, allow_nan=False).replace("<", "\\u003c")
 

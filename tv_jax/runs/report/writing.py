@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import pathlib
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -13,31 +11,19 @@ from tv_jax.engine.results import FAULT
 from tv_jax.io import disk
 from tv_jax.io.errors import UserError
 from tv_jax.runs import store
-from tv_jax.runs import tables as formats
 from tv_jax.runs.frame import answers, frame, timings
-from tv_jax.runs.records import ALL, CONDITION, KEY
-from tv_jax.runs.report import figures, page, tables
-from tv_jax.runs.tables import Table
+from tv_jax.runs.records import ALL, CONDITION, KEY, METHOD, in_words
+from tv_jax.runs.report import figures, measures, page
+from tv_jax.runs.tables import Report, markdown_text, texts
 
-
-class Report(NamedTuple):
-  """The written report, and its parts to print."""
-
-  page: pathlib.Path
-  tables: list[Table]
-  definitions: tuple[str, ...]  # of the tables' columns
-  warnings: list[str]
-  all_failed: bool  # every answer is an error
-
-  def print(self) -> None:
-    """Prints the tables, their definitions, and where the page is."""
-    formats.show(self.tables)
-    lines = *self.definitions, *self.warnings, f"report: {self.page}"
-    print(*map(formats.plain, lines), sep="\n")
+PAGE = "report.html"
 
 
 def write(folder: str | os.PathLike) -> Report:
   """Writes a run's tables and page into its folder, finished or not.
+
+  Returns:
+    The tables, with warnings and the definitions of columns.
 
   Raises:
     ValueError: The folder has no run, or no answers.
@@ -47,45 +33,45 @@ def write(folder: str | os.PathLike) -> Report:
     raise UserError(f"{folder}: there are no answers yet to report on")
   baseline = unit.config["baseline"]
   cycles, times = frame(unit), timings(unit)
-  measured = tables.measures(cycles, answers(unit), baseline)
-  shown, for_latex, gains = [], [], {}
+  measured = measures.measures(cycles, answers(unit), baseline)
+  report, for_latex, gains = Report(reading=_warnings(unit, measured)), [], {}
   by_condition = cycles.groupby(CONDITION, observed=True)
-  for values, part in tables.conditions(measured).items():
-    title = tables.title(values)
+  for values, part in measures.conditions(measured).items():
+    title = in_words(CONDITION, values)
     for_latex += [
-      tables.paired(title, part, baseline),
-      tables.lengths(title, part, baseline),
+      measures.paired(title, part, baseline),
+      measures.lengths(title, part, baseline),
     ]
-    shown += for_latex[-2:]
+    report.tables += for_latex[-2:]
     if values in by_condition.groups:  # an answer did not fail
-      shown.append(tables.positions(title, by_condition.get_group(values)))
+      own = by_condition.get_group(values)
+      report.tables.append(measures.positions(title, own))
     gain = pd.DataFrame(part.loc[ALL]["gain_percent"]).dropna(subset="mean")
     if len(gain):
       gains[title] = gain
-  if match := tables.exact_match(measured):
-    shown.append(match)
-  warnings = _warnings(unit, measured)
+  if match := measures.exact_match(measured):
+    report.tables.append(match)
+  report.notes += measures.DEFINITIONS
   files = {
-    "cells.csv": tables.as_csv(measured),
+    "cells.csv": measures.as_csv(measured),
     # Without speeds, so that equal answers give equal bytes.
-    "table.md": _markdown(shown, warnings),
-    "table.tex": "\n".join(map(formats.latex, for_latex)),
+    "table.md": _markdown(report),
+    "table.tex": "\n".join(table.latex() for table in for_latex),
   }
-  definitions = tables.DEFINITIONS
   if len(times):
-    shown.append(tables.speeds(times, measured, baseline))
-    definitions += tables.SPEED_DEFINITIONS
+    report.tables.append(measures.speeds(times, measured, baseline))
+    report.notes += measures.SPEED_DEFINITIONS
   names = unit.config["experiment"], unit.folder.resolve().name
-  files["report.html"] = page.render(
+  files[PAGE] = page.render(
     title=", ".join(dict.fromkeys(names)),
-    warnings=warnings,
+    tables=report.tables,
+    warnings=report.reading,
+    definitions=report.notes,
     result=_result(gains, baseline),
     figure=figures.forest(gains, baseline) if gains else "",
     caption=figures.caption(gains, baseline),
     lead=_lead(unit),
-    tables=shown,
     traces=_traces(unit),
-    definitions=definitions,
     settings=[
       ("Config", unit.config),
       *(("Environment", values) for values in unit.environments),
@@ -93,43 +79,25 @@ def write(folder: str | os.PathLike) -> Report:
   )
   for name, text in files.items():
     disk.write_atomic(unit.folder / name, text)
-  return Report(
-    page=unit.folder / "report.html",
-    tables=shown,
-    definitions=definitions,
-    warnings=warnings,
-    all_failed=all("error" in line for line in unit.items),
-  )
+  return report
 
 
 def _result(gains: Mapping[str, pd.DataFrame], baseline: str) -> str:
   """Says in a sentence how much each rule gains on the same drafts, or ""."""
   conditions = []
   for title, part in gains.items():
-    texts = formats.texts(part, "+.1f", " %")
-    rules = [
-      f"{rule} gains "
-      + _listed(
-        [
-          f"{gain} on {tree}"
-          for tree, gain in zip(
-            of_rule.index.get_level_values("tree"), of_rule, strict=True
-          )
-        ]
-      )
-      for rule, of_rule in texts.groupby(level="verifier", sort=False)
-    ]
+    said = []
+    for rule, own in texts(part, "+.1f", " %").groupby("verifier", sort=False):
+      trees = own.index.get_level_values("tree")
+      *first, last = (f"{x} on {y}" for x, y in zip(own, trees, strict=True))
+      first = [", ".join(first)] * bool(first)
+      said.append(f"{rule} gains {' and '.join([*first, last])}")
     begin = f"with {title} " if len(gains) > 1 else ""
-    conditions.append(begin + "; ".join(rules))
+    conditions.append(begin + "; ".join(said))
   if not conditions:
     return ""
   said = "; ".join(conditions)
   return f"On the same drafts, compared with {baseline}, {said}."
-
-
-def _listed(texts: Sequence[str]) -> str:
-  *first, last = texts
-  return f"{', '.join(first)} and {last}" if first else last
 
 
 def _warnings(unit: store.StoredRun, measured: pd.DataFrame) -> list[str]:
@@ -149,25 +117,26 @@ def _warnings(unit: store.StoredRun, measured: pd.DataFrame) -> list[str]:
   drafted, check = whole["drafted", "mean"], whole["check"]
   for method in whole.index[(drafted == 0) & (whole["faults"] == 0)]:
     lines.append(
-      f"NOTHING WAS DRAFTED in any cycle of {tables.method(method)}:"
+      f"NOTHING WAS DRAFTED in any cycle of {in_words(METHOD, method)}:"
       " draft_stop gave no root a child."
     )
   # With few cycles the error is itself too uncertain for this test.
   wrong = check["mean"].abs() > 4 * check["error"] + 1e-4
   wrong = check[wrong & (whole["cycles"] >= 100)]
-  for method, found in formats.texts(wrong, "+.3f").items():
+  said = texts(wrong, "+.3f")
+  for method, found in zip(wrong.index, said, strict=True):
     lines.append(
-      f"CHECK FAILED: {tables.method(method)}: realised - expected = {found}"
+      f"CHECK FAILED: {in_words(METHOD, method)}: realised - expected = {found}"
     )
   if (kept := len(unit.environments)) > 1:
     lines.append(f"Answers come from {kept} environments; see below.")
   return lines
 
 
-def _markdown(shown: list[Table], warnings: list[str]) -> str:
-  lines = [f"**{formats.markdown_text(line)}**\n" for line in warnings]
-  lines += map(formats.markdown, shown)
-  lines += ["### Definitions", "", *(f"- {x}" for x in tables.DEFINITIONS), ""]
+def _markdown(report: Report) -> str:
+  lines = [f"**{markdown_text(line)}**\n" for line in report.reading]
+  lines += [table.markdown() for table in report.tables]
+  lines += ["### Definitions", "", *(f"- {x}" for x in report.notes), ""]
   return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""The tables of a run, made of its frames.
+"""The numbers of a run, and the tables that show them.
 
 `measures` computes all numbers without speeds once; cells.csv is its content.
 Each table is a selection of them as text. Without speeds the same answers give
@@ -8,21 +8,12 @@ the same bytes.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
 import pandas as pd
 
 from tv_jax.runs import stats
 from tv_jax.runs.frame import with_all
-from tv_jax.runs.records import (
-  ALL,
-  AXES,
-  CONDITION,
-  METHOD,
-  PLAIN,
-  TASKS,
-  in_words,
-)
+from tv_jax.runs.records import ALL, AXES, CONDITION, METHOD, PLAIN, TASKS
 from tv_jax.runs.tables import NOTHING, Table, by_method, texts
 
 # Seeds are pooled in all tables.
@@ -108,7 +99,7 @@ def as_csv(measured: pd.DataFrame) -> str:
   return result.round(6).to_csv()
 
 
-def _of(measured: pd.DataFrame, name: str) -> pd.DataFrame:
+def of(measured: pd.DataFrame, name: str) -> pd.DataFrame:
   """Returns the mean, the error and the n of a measure."""
   return pd.DataFrame(measured[name])
 
@@ -122,20 +113,10 @@ def conditions(measured: pd.DataFrame) -> dict[tuple, pd.DataFrame]:
   }
 
 
-def title(values: tuple) -> str:
-  """Returns a condition in words, as "without_replacement, T = 1"."""
-  return in_words(dict(zip(CONDITION, values, strict=True)))
-
-
-def method(values: Any) -> str:
-  """Returns a method in words, as "traversal on eagle, top_k, T = 1"."""
-  return in_words(dict(zip(METHOD, values, strict=True)))
-
-
 def lengths(title: str, part: pd.DataFrame, baseline: str) -> Table:
   """Makes the paper's main table: lengths by item, trees side by side."""
-  by_item = texts(_of(part, "acceptance_by_item"))
-  gains = texts(_of(part, "gain_percent"), "+.2f", " %")
+  by_item = texts(of(part, "acceptance_by_item"))
+  gains = texts(of(part, "gain_percent"), "+.2f", " %")
   columns = {}
   for tree, methods in part.loc[ALL].groupby(level="tree", sort=False):
     rules = methods.index.get_level_values("verifier")
@@ -155,15 +136,15 @@ def paired(title: str, part: pd.DataFrame, baseline: str) -> Table:
   shown = pd.DataFrame(part.loc[ALL])
   cells = pd.DataFrame(
     {
-      "by item": texts(_of(shown, "acceptance_by_item"), ".3f"),
-      "by token": texts(_of(shown, "acceptance_by_token"), ".3f"),
-      "expected": texts(_of(shown, "expected"), ".3f"),
-      f"minus {baseline}": texts(_of(shown, "gain"), "+.3f"),
-      "gain": texts(_of(shown, "gain_percent"), "+.2f", " %"),
-      "check": texts(_of(shown, "check"), "+.3f"),
+      "by item": texts(of(shown, "acceptance_by_item"), ".3f"),
+      "by token": texts(of(shown, "acceptance_by_token"), ".3f"),
+      "expected": texts(of(shown, "expected"), ".3f"),
+      f"minus {baseline}": texts(of(shown, "gain"), "+.3f"),
+      "gain": texts(of(shown, "gain_percent"), "+.2f", " %"),
+      "check": texts(of(shown, "check"), "+.3f"),
       "items": shown["acceptance_by_item", "n"].fillna(0).map("{:.0f}".format),
       "cycles": shown["cycles"].map(str),
-      "drafted": texts(_of(shown, "drafted"), ".1f"),
+      "drafted": texts(of(shown, "drafted"), ".1f"),
     }
   )
   silent = shown.index[shown["expected", "mean"].isna() & (shown["cycles"] > 0)]
@@ -198,7 +179,7 @@ def positions(title: str, cycles: pd.DataFrame) -> Table:
 
 def exact_match(measured: pd.DataFrame) -> Table | None:
   """Makes the table of right answers; None if nothing has a reference."""
-  shares = _of(measured, "exact_match")
+  shares = of(measured, "exact_match")
   if shares["mean"].isna().all():
     return None
   cells = texts(shares).unstack("task").reindex(columns=_tasks(shares))
@@ -226,7 +207,7 @@ def speeds(times: pd.DataFrame, measured: pd.DataFrame, baseline: str) -> Table:
     for table, of in ((each, "speed"), (beside, "base"))
   )
   over, under = ["tokens", "seconds_base"], ["seconds", "tokens_base"]
-  longer = _of(pd.DataFrame(measured.loc[ALL]), "gain_percent")
+  longer = of(pd.DataFrame(measured.loc[ALL]), "gain_percent")
   net = stats.net(longer, times, by, baseline)
   compiling = each.groupby(by, observed=True)["compile_seconds"].first()
   cells = {
