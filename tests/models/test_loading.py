@@ -212,7 +212,7 @@ def test_files_that_are_not_there(saved):
 
 
 @pytest.mark.parity
-@pytest.mark.parametrize("kind", ["one", "two", "before zip"])
+@pytest.mark.parametrize("kind", ["one", "two"])
 def test_a_file_of_pytorch_is_the_same_model(good, saved, kind):
   import torch
 
@@ -227,8 +227,7 @@ def test_a_file_of_pytorch_is_the_same_model(good, saved, kind):
       file = f"pytorch_model-0000{i + 1}-of-00002.bin"
       torch.save({n: tensors[n] for n in names[i::2]}, saved / file)
   else:
-    zipped = {"_use_new_zipfile_serialization": kind == "one"}
-    torch.save(tensors, saved / BINARY, **zipped)
+    torch.save(tensors, saved / BINARY)
   np.testing.assert_array_equal(
     models.load(saved).logits(TOKENS), good.logits(TOKENS)
   )

@@ -70,18 +70,14 @@ def completed(
   return config
 
 
-def offset_shapes(config: Config) -> dict[str, tuple[int, ...]]:
-  """Returns the shape of the tensor that lists a draft's tokens, if not all."""
-  U = config.draft_vocab_size
-  return {} if U is None else {OFFSETS: (U,)}
-
-
 def known_tokens(
   tensors: Mapping[str, StoredTensor], config: Config
 ) -> np.ndarray | None:
   """Returns the target's ids [U] of a draft's tokens; None if it knows all."""
   if (U := config.draft_vocab_size) is None:
     return None
+  if OFFSETS not in tensors:
+    raise UserError(f"missing: {OFFSETS}")
   tokens = tensors[OFFSETS].rows(0, U) + np.arange(U)
   if len({*tokens}) != U or not {*tokens} <= {*range(config.vocab_size)}:
     raise UserError(

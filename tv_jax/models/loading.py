@@ -11,7 +11,6 @@ import numpy as np
 from flax.traverse_util import flatten_dict
 from jax.sharding import Mesh
 
-from tv_jax.io import machine
 from tv_jax.io.errors import UserError
 from tv_jax.io.reading import listed
 from tv_jax.models import (
@@ -90,16 +89,16 @@ def load(
   sharding.check(config, mesh)
   module = kind(config, mesh)
   table = parameters.stored(module)
-  _check(checkpoint, table, config)
+  _check(checkpoint, table)
   if weights != STORED or not _keeps_quantised(checkpoint, config, mesh):
     tensors = {name: x._replace(words=None) for name, x in tensors.items()}
-  values = parameters.empty(table, tensors, config.dtype)
-  _check_memory(f"{source} in {config.dtype}", values, target)
   try:
-    params = parameters.fill(values, table, tensors, mesh)
+    known = borrowed.known_tokens(tensors, config)
+    params = parameters.read(
+      table, tensors, config.dtype, mesh, target and target.params
+    )
     if module.of_target:
       assert target is not None
-      known = borrowed.known_tokens(tensors, config)
       params |= borrowed.params(target, known, module.of_target)
     elif config.tie_word_embeddings and layout.UNEMBEDDING in tensors:
       _check_copy(tensors[layout.UNEMBEDDING], params["embedding"])
@@ -145,15 +144,12 @@ def _check_copy(copy: StoredTensor, matrix: jax.Array) -> None:
     )
 
 
-def _check(
-  checkpoint: Checkpoint, weights: Mapping[Path, Weight], config: Config
-) -> None:
+def _check(checkpoint: Checkpoint, weights: Mapping[Path, Weight]) -> None:
   """Raises ValueError for missing, unknown and malformed tensors."""
   tensors = checkpoint.tensors
-  floats = {
+  wanted = {
     x: y for weight in weights.values() for x, y in weight.shapes.items()
   }
-  wanted = floats | borrowed.offset_shapes(config)
   faults = [
     [f"missing: {name}" for name in wanted if name not in tensors],
     [
@@ -169,7 +165,7 @@ def _check(
     [
       f"no floating-point weights: {name} is {tensors[name].dtype} (quantised"
       " weights are not supported)"
-      for name in floats
+      for name in wanted
       if name in tensors and not checkpoint.is_gguf
       if tensors[name].dtype not in _FLOATS
     ],
@@ -178,24 +174,6 @@ def _check(
     raise UserError(
       f"{checkpoint.source} does not hold what its configuration says: "
       + "; ".join(listed(kind, "; ") for kind in faults if kind)
-    )
-
-
-def _check_memory(what: str, values, target: Model | None) -> None:
-  """Refuses weights that do not fit in memory together with the target's.
-
-  The system kills a process that takes too much memory, without a message.
-  """
-  if jax.default_backend() != "cpu":
-    return
-  theirs = target.params if target else None
-  needed = sum(x.nbytes for x in jax.tree.leaves((values, theirs)))
-  memory = machine.memory()
-  if needed > memory:
-    raise UserError(
-      f"{what}{' and its target' if target else ''}"
-      f" take {needed / 1e9:.1f} GB, and there are {memory / 1e9:.1f}:"
-      ' choose dtype="bfloat16" or a smaller model'
     )
 
 

@@ -87,51 +87,31 @@ def stored(module: Any) -> dict[Path, Weight]:
   return weights
 
 
-def empty(
-  weights: Mapping[Path, Weight], tensors: Mapping[str, StoredTensor], dtype
-) -> dict[Path, np.ndarray | Quantised]:
-  """Returns memory for parameters; no page of it is touched yet.
-
-  A matrix stays quantised if all its tensors can be read as words.
-  """
-  return {x: _empty(y, tensors, dtype) for x, y in weights.items()}
-
-
-def _empty(weight: Weight, tensors, dtype) -> np.ndarray | Quantised:
-  if not all(tensors[name].words for name in weight.tensors):
-    return _aligned(weight.shape, dtype)
-  parts = tuple(
-    Part(FORMS[tensors[name].dtype], rows)
-    for name, (rows, _) in weight.shapes.items()
-  )
-  columns = weight.shape[1]
-  size = sum(math.prod(part.shape(columns)) for part in parts)
-  words: Any = _aligned((size,), "uint32")
-  return Quantised(words, parts, columns, weight.groups)
-
-
-def _aligned(shape: tuple[int, ...], dtype: str) -> np.ndarray:
-  """Returns an aligned array, which a CPU device takes without a copy."""
-  size = math.prod(shape) * np.dtype(dtype).itemsize
-  whole = np.empty(size + _ALIGNMENT, np.uint8)
-  start = -whole.ctypes.data % _ALIGNMENT
-  return whole[start : start + size].view(dtype).reshape(shape)
-
-
-def fill(
-  values: dict[Path, np.ndarray | Quantised],
+def read(
   weights: Mapping[Path, Weight],
   tensors: Mapping[str, StoredTensor],
+  dtype: str,
   mesh,
+  target: dict | None = None,
 ) -> dict:
   """Reads parameters and moves them to their devices, the largest first.
 
   The host never holds much more than the devices do: several threads read
   pieces of each tensor, straight to their places in the parameter.
 
+  Args:
+    weights: The parameters, from `stored`.
+    tensors: The tensors. A matrix stays quantised if all its tensors can be
+      read as words.
+    dtype: The dtype of the other parameters.
+    mesh: The devices.
+    target: The parameters of a draft's target, which are in memory, too.
+
   Raises:
-    ValueError: A weight is NaN or infinite.
+    ValueError: A weight is NaN or infinite, or they do not fit in memory.
   """
+  values = {x: _empty(y, tensors, dtype) for x, y in weights.items()}
+  _check_memory(values, dtype, target)
   params = {}
   # Freeing a block of this size makes glibc keep memory that is freed. It would
   # return it to the system after each piece and get it again page by page,
@@ -155,6 +135,43 @@ def fill(
       place = sharding.placement(weight.axes, mesh)
       params[path] = jax.device_put(value, place)
   return unflatten_dict(params)
+
+
+def _empty(weight: Weight, tensors, dtype) -> np.ndarray | Quantised:
+  """Returns memory for a parameter; no page of it is touched yet."""
+  if not all(tensors[name].words for name in weight.tensors):
+    return _aligned(weight.shape, dtype)
+  parts = tuple(
+    Part(FORMS[tensors[name].dtype], rows)
+    for name, (rows, _) in weight.shapes.items()
+  )
+  columns = weight.shape[1]
+  size = sum(math.prod(part.shape(columns)) for part in parts)
+  words: Any = _aligned((size,), "uint32")
+  return Quantised(words, parts, columns, weight.groups)
+
+
+def _aligned(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+  """Returns an aligned array, which a CPU device takes without a copy."""
+  size = math.prod(shape) * np.dtype(dtype).itemsize
+  whole = np.empty(size + _ALIGNMENT, np.uint8)
+  start = -whole.ctypes.data % _ALIGNMENT
+  return whole[start : start + size].view(dtype).reshape(shape)
+
+
+def _check_memory(values, dtype: str, target: dict | None) -> None:
+  """Refuses weights that do not fit in memory together with the target's.
+
+  The system kills a process that takes too much memory, without a message.
+  """
+  needed = sum(x.nbytes for x in jax.tree.leaves((values, target)))
+  memory = machine.memory()
+  if jax.default_backend() == "cpu" and needed > memory:
+    raise UserError(
+      f"in {dtype} it{' and its target' if target else ''}"
+      f" take{'' if target else 's'} {needed / 1e9:.1f} GB, and there are"
+      f' {memory / 1e9:.1f}: choose dtype="bfloat16" or a smaller model'
+    )
 
 
 def _pieces(value, weight: Weight, tensors) -> Iterator[tuple[str, Callable]]:

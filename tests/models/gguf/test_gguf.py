@@ -81,20 +81,13 @@ def test_rows_of_every_type_are_those_of_the_package(tmp_path):
   assert {"F32", "F16", "BF16", "Q4_K", "Q5_0", "Q6_K", "Q8_0"} < found
 
 
-@pytest.mark.parametrize("name", ["BF16", "Q4_1"])
-def test_a_quantised_file_is_its_weights(tmp_path, name):
-  kind, model = TYPES[name], checkpoints.ours(CONFIG)
-  path = gguf_files.save(tmp_path / "x.gguf", model, kind)
-  loaded = models.load(path, "float32")
-  written = gguf_files.tensors(loaded)
-  for tensor, value in gguf_files.tensors(model).items():
-    if value.ndim > 1:
-      value = package.dequantize(package.quantize(value, kind), kind)
-    np.testing.assert_array_equal(
-      written[tensor], value.reshape(written[tensor].shape)
-    )
-  stored = {"BF16": "bfloat16"}.get(name, "float16")
-  assert models.load(path).config.dtype == stored
+@pytest.mark.parametrize(
+  ("name", "dtype"), [("BF16", "bfloat16"), ("Q4_1", "float16")]
+)
+def test_quantised_weights_are_of_half_precision(tmp_path, name, dtype):
+  model = checkpoints.ours(CONFIG)
+  path = gguf_files.save(tmp_path / "x.gguf", model, TYPES[name])
+  assert models.load(path).config.dtype == dtype
 
 
 def test_the_bundled_target_answers_from_a_file(bundled):
