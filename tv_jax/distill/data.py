@@ -90,7 +90,8 @@ class Corpus(NamedTuple):
       np.random.default_rng([seed, epoch]).permutation(n)
       for epoch in range(start // n, (start + count - 1) // n + 1)
     ]
-    return self.rows(np.concatenate(order)[start % n :][:count], T)
+    places = np.concatenate(order)[start % n :][:count]
+    return self.rows(places.tolist(), T)
 
 
 def usable(text: Sequence[Conversation], V: int) -> list[Conversation]:

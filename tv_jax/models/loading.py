@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -12,7 +11,6 @@ from flax.traverse_util import flatten_dict
 from jax.sharding import Mesh
 
 from tv_jax.io.errors import UserError
-from tv_jax.io.reading import listed
 from tv_jax.models import (
   borrowed,
   layout,
@@ -26,14 +24,9 @@ from tv_jax.models import config as configs
 from tv_jax.models.checkpoint import Checkpoint
 from tv_jax.models.config import Config
 from tv_jax.models.decoder import Decoder
-from tv_jax.models.layout import Path
 from tv_jax.models.model import Model
-from tv_jax.models.parameters import Weight
 from tv_jax.models.storage import StoredTensor
 
-# Dtypes that can be loaded, by safetensors' names. Weights of other dtypes are
-# quantised: they mean nothing without scales that are stored elsewhere.
-_FLOATS = frozenset({"F64", "F32", "BF16", "F16"})
 # How quantised weights are held; see `load`.
 STORED, DEQUANTISED = "stored", "dequantised"
 
@@ -86,13 +79,13 @@ def load(
       config = _of_dtype(config, dtype)
   except ValueError as error:
     raise UserError(f"{where}: {error}") from None
+  if weights != STORED or not _keeps_quantised(checkpoint, config, mesh):
+    tensors = {name: x._replace(words=None) for name, x in tensors.items()}
   sharding.check(config, mesh)
   module = kind(config, mesh)
   table = parameters.stored(module)
-  _check(checkpoint, table)
-  if weights != STORED or not _keeps_quantised(checkpoint, config, mesh):
-    tensors = {name: x._replace(words=None) for name, x in tensors.items()}
   try:
+    parameters.check(table, tensors, quantised=checkpoint.is_gguf)
     known = borrowed.known_tokens(tensors, config)
     params = parameters.read(
       table, tensors, config.dtype, mesh, target and target.params
@@ -124,7 +117,7 @@ def _keeps_quantised(
   if not checkpoint.is_gguf or not native.used():
     return False
   types = {x.dtype for x in checkpoint.tensors.values() if not x.words}
-  if others := ", ".join(sorted(types - _FLOATS)):
+  if others := ", ".join(sorted(types - parameters.FLOATS)):
     print(
       f"{checkpoint.source}: {others} weights are dequantised", file=sys.stderr
     )
@@ -141,39 +134,6 @@ def _check_copy(copy: StoredTensor, matrix: jax.Array) -> None:
   ):
     raise UserError(
       f"{layout.UNEMBEDDING} is not its embedding, which config.json says"
-    )
-
-
-def _check(checkpoint: Checkpoint, weights: Mapping[Path, Weight]) -> None:
-  """Raises ValueError for missing, unknown and malformed tensors."""
-  tensors = checkpoint.tensors
-  wanted = {
-    x: y for weight in weights.values() for x, y in weight.shapes.items()
-  }
-  faults = [
-    [f"missing: {name}" for name in wanted if name not in tensors],
-    [
-      f"unknown: {name}"
-      for name in tensors
-      if name not in wanted and not layout.IGNORED.fullmatch(name)
-    ],
-    [
-      f"wrong shape: {name} is {list(tensors[name].shape)}, not {list(shape)}"
-      for name, shape in wanted.items()
-      if name in tensors and tensors[name].shape != shape
-    ],
-    [
-      f"no floating-point weights: {name} is {tensors[name].dtype} (quantised"
-      " weights are not supported)"
-      for name in wanted
-      if name in tensors and not checkpoint.is_gguf
-      if tensors[name].dtype not in _FLOATS
-    ],
-  ]
-  if any(faults):
-    raise UserError(
-      f"{checkpoint.source} does not hold what its configuration says: "
-      + "; ".join(listed(kind, "; ") for kind in faults if kind)
     )
 
 

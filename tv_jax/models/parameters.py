@@ -18,12 +18,16 @@ from flax.traverse_util import unflatten_dict
 
 from tv_jax.io import machine
 from tv_jax.io.errors import UserError
-from tv_jax.models import sharding
+from tv_jax.io.reading import listed
+from tv_jax.models import layout, sharding
 from tv_jax.models.layout import Path
 from tv_jax.models.model import owned_specs
 from tv_jax.models.quantised import FORMS, Part, Quantised
 from tv_jax.models.storage import StoredTensor
 
+# Dtypes that can be loaded, by safetensors' names. Weights of other dtypes are
+# quantised: they mean nothing without scales that are stored elsewhere.
+FLOATS = frozenset({"F64", "F32", "BF16", "F16"})
 _ALIGNMENT = 64  # bytes
 _PIECE = 1 << 17  # weights: these and their converted copies stay in cache
 _PACKED = 1 << 20  # quantised weights: smaller pieces wait for Python's lock
@@ -85,6 +89,49 @@ def stored(module: Any) -> dict[Path, Weight]:
     rows = {name.format(x): n * unit for x, n in pieces.items()}
     weights[path] = Weight(shape, box.names, groups, rows)
   return weights
+
+
+def check(
+  weights: Mapping[Path, Weight],
+  tensors: Mapping[str, StoredTensor],
+  *,
+  quantised: bool,
+) -> None:
+  """Raises ValueError for missing, unknown and malformed tensors.
+
+  Args:
+    weights: The parameters, from `stored`.
+    tensors: The checkpoint's tensors.
+    quantised: Whether quantised weights can be read.
+  """
+  wanted = {
+    x: y for weight in weights.values() for x, y in weight.shapes.items()
+  }
+  faults = [
+    [f"missing: {name}" for name in wanted if name not in tensors],
+    [
+      f"unknown: {name}"
+      for name in tensors
+      if name not in wanted and not layout.IGNORED.fullmatch(name)
+    ],
+    [
+      f"wrong shape: {name} is {list(tensors[name].shape)}, not {list(shape)}"
+      for name, shape in wanted.items()
+      if name in tensors and tensors[name].shape != shape
+    ],
+    [
+      f"no floating-point weights: {name} is {tensors[name].dtype} (quantised"
+      " weights are not supported)"
+      for name in wanted
+      if name in tensors and not quantised
+      if tensors[name].dtype not in FLOATS
+    ],
+  ]
+  if any(faults):
+    raise UserError(
+      "it does not hold what its configuration says: "
+      + "; ".join(listed(kind, "; ") for kind in faults if kind)
+    )
 
 
 def read(
