@@ -58,8 +58,8 @@ def line(name: str, row: Row) -> str:
 
 def smallest(row: Row) -> str:
   """Write the prefix that is too likely in the smallest failing case."""
-  if closed := row.caught.closed:
-    prefix = words.word(closed.closed).replace("'", "`")
+  if case := row.caught.smallest_at_zero:
+    prefix = words.word(case.at_zero).replace("'", "`")
     return f"{prefix}: 0, but not if a coin is 0"
   assert row.caught.smallest
   assert row.caught.smallest.prefix

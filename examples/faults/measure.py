@@ -10,7 +10,7 @@ from examples.faults import common
 from tv_jax import certify, proposals, tree
 from tv_jax.certify import programs
 from tv_jax.certify.report import Certificate
-from tv_jax.certify.worlds import Endless
+from tv_jax.certify.worlds import World
 
 V = 3
 LENGTH = common.DEPTH + 1  # maximum number of tokens of a cycle
@@ -25,7 +25,7 @@ def prefixes():
     yield from itertools.product(range(V), repeat=size)
 
 
-def worlds() -> list[Endless]:
+def worlds() -> list[World]:
   """Draw targets p, and drafts q = (p + a random law) / 2."""
   drawn = []
   for seed in range(PAIRS):
@@ -38,17 +38,17 @@ def worlds() -> list[Endless]:
   return drawn
 
 
-def given(laws) -> Endless:
+def given(laws) -> World:
   """Use given laws p and q for each prefix."""
-  return Endless("given", V, seed=(), known=laws)
+  return World("given", V, laws.__getitem__)
 
 
-def constant(p: tuple[float, ...], q: tuple[float, ...]) -> Endless:
+def constant(p: tuple[float, ...], q: tuple[float, ...]) -> World:
   """Use the same laws after every prefix."""
   return given(dict.fromkeys(prefixes(), (np.array(p), np.array(q))))
 
 
-def measure(program, world: Endless) -> tuple[float, float]:
+def measure(program, world: World) -> tuple[float, float]:
   """Find a program's exact law in a world.
 
   Returns:
@@ -56,13 +56,13 @@ def measure(program, world: Endless) -> tuple[float, float]:
     tokens of a cycle.
   """
   drawn = proposals.WITHOUT_REPLACEMENT
-  case = programs.run(program, drawn, tree_of(program), world, SETTINGS)
+  case = programs.run(program, drawn, SETTINGS, tree_of(program), world)
   return case.distance, case.length
 
 
 def tree_of(program) -> tree.Tree | None:
   """Return the tree that a program gets: a cycle drafts for itself."""
-  return None if programs.contract(program) == programs.CYCLE else TREE
+  return None if programs.signature(program) == programs.CYCLE else TREE
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,6 +3,8 @@
 EAGLE-2 and EAGLE-3 draft the likeliest tokens and judge them with q = 1.
 """
 
+import functools
+
 import torch
 
 from examples import published
@@ -32,9 +34,7 @@ def verify(tree, tokens, q, p, rng, temperature=1.0):
   return rows[best][1 : accepted + 1], torch.multinomial(law, 1)
 
 
-def warm(tree, tokens, q, p, rng):
-  """Verify at T = 0.7."""
-  return verify(tree, tokens, q, p, rng, temperature=0.7)
-
-
-PROGRAMS = {"T = 1": verify, "T = 0.7": warm}
+PROGRAMS = {
+  "T = 1": verify,
+  "T = 0.7": functools.partial(verify, temperature=0.7),
+}

@@ -3,6 +3,7 @@
 Its `sample` stops where it draws token 0, so the program's tokens begin at 1.
 """
 
+import functools
 import importlib
 import sys
 from types import SimpleNamespace
@@ -52,9 +53,7 @@ def cycle(p, q, context, rng, loop=sampling.speculative_sampling):
   return (output[0, len(context) :] - 1).tolist()
 
 
-def second(p, q, context, rng):
-  """Draft and verify by the second loop, without a cache."""
-  return cycle(p, q, context, rng, sampling.speculative_sampling_v2)
-
-
-PROGRAMS = {"`speculative_sampling`": cycle, "`.._v2`": second}
+PROGRAMS = {
+  "`speculative_sampling`": cycle,
+  "`.._v2`": functools.partial(cycle, loop=sampling.speculative_sampling_v2),
+}

@@ -4,6 +4,8 @@ With an `assistant_ensemble_weight` below 1 the drafts are verified against a
 mixture of both distributions, which is lossy by design.
 """
 
+import functools
+
 import torch
 import transformers
 from transformers.generation.utils import _speculative_sampling
@@ -24,10 +26,8 @@ def verify(tree, tokens, q, p, rng, weight=None):
   return range(1, int(accepted) + 1), texts[0, -1]
 
 
-def ensemble(tree, tokens, q, p, rng):
-  """Verify a chain by a mixture of nine parts target and one part draft."""
-  return verify(tree, tokens, q, p, rng, weight=0.9)
-
-
 WRONG = {"ensemble weight 0.9": "a mixture with the draft, lossy by design"}
-PROGRAMS = {"": verify, "ensemble weight 0.9": ensemble}
+PROGRAMS = {
+  "": verify,
+  "ensemble weight 0.9": functools.partial(verify, weight=0.9),
+}

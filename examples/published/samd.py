@@ -3,6 +3,8 @@
 The token after a fully accepted path is drawn without the temperature.
 """
 
+import functools
+
 import torch
 
 from examples import published
@@ -32,10 +34,8 @@ def verify(tree, tokens, q, p, rng, temperature=1.0):
   return rows[best][1 : int(length)], torch.multinomial(law, 1)
 
 
-def warm(tree, tokens, q, p, rng):
-  """Verify at T = 0.7."""
-  return verify(tree, tokens, q, p, rng, temperature=0.7)
-
-
 WRONG = {"T = 0.7": "the bonus token is drawn without the temperature"}
-PROGRAMS = {"T = 1": verify, "T = 0.7": warm}
+PROGRAMS = {
+  "T = 1": verify,
+  "T = 0.7": functools.partial(verify, temperature=0.7),
+}

@@ -5,6 +5,7 @@ settings that give the certificate's p if the temperature is applied before the
 truncation, as the engine's sampler does. This sampler draws bonus tokens.
 """
 
+import functools
 from types import SimpleNamespace
 
 import jax
@@ -61,11 +62,6 @@ def verify(tree, tokens, q, p, rng, temperature=1.0, top_p=1.0, logits=None):
   return range(1, len(given)), token
 
 
-def warm(tree, tokens, q, p, rng):
-  """Ask for a temperature of 2."""
-  return verify(tree, tokens, q, p, rng, temperature=2.0)
-
-
 def truncated(tree, tokens, q, p, rng):
   """Ask for a temperature of 2 and a top-p that keeps all tokens of p."""
   least = float(jnp.where(p[:-1] > 0, p[:-1], 1).min())
@@ -83,7 +79,7 @@ def greedy(tree, tokens, q, p, rng):
 
 PROGRAMS = {
   "temperature 1": verify,
-  "temperature 2": warm,
+  "temperature 2": functools.partial(verify, temperature=2.0),
   "temperature 2 and top-p": truncated,
   "a greedy request": greedy,
 }

@@ -299,7 +299,7 @@ def test_a_sure_draft_leaves_next_to_nothing_to_the_others(
     p = rng.dirichlet(np.ones(V), contexts)
     q = rng.dirichlet(np.ones(V), contexts) * tail
     q[np.arange(contexts), rng.integers(V, size=contexts)] = 1
-    found = run(worlds.World("sure", p, q))
+    found = run(worlds.of_rows("sure", p, q))
     assert found.distance < 2e-6, tail
     assert found.faults == (), tail
 

@@ -61,7 +61,7 @@ def test_a_closed_coin_is_a_remark():
   assert certificate.lossless
   assert certificate.smallest is None
   assert len(certificate.cases) == 32  # the search went on
-  assert certificate.closed.world.vocabulary == 2
+  assert certificate.smallest_at_zero.world.vocabulary == 2
   report = repr(certificate)
   assert report.startswith("LOSSLESS, but for a coin that is exactly 0: total")
   assert CLOSED in report
@@ -146,32 +146,6 @@ def test_a_bonus_drawn_after_every_node_of_64_tokens_is_decided(monkeypatch):
   assert found.distance > 0.01
 
 
-def deep(tree, tokens, q, p, rng, wrong):
-  """A right verifier of trees but for one place, given by level and rank.
-
-  "cut" returns the first three nodes, and the token after the whole path.
-  """
-  node, path = 0, []
-  while True:
-    target, draft = p[node].copy(), q[node].copy()
-    children = [i for i, parent in enumerate(tree.parents) if parent == node]
-    for rank, child in enumerate(children):
-      half = 0.5 if wrong == f"chance {len(path) + 1} {rank + 1}" else 1
-      if rng.random() * draft[tokens[child]] < half * target[tokens[child]]:
-        node = child
-        path.append(child)
-        break
-      target = np.maximum(target - draft, 0)
-      target = target / target.sum() if target.sum() else p[node]
-      draft[tokens[child]] = 0
-      draft = draft / max(draft.sum(), 1e-300)
-    else:
-      if wrong == f"bonus {len(path)}":
-        target = target**2
-      token = by_choice(rng, target)
-      return path[:3] if wrong == "cut" else path, token
-
-
 PLACES = ["cut", "bonus 4", "bonus 5"]
 FAMILIES = (1, 4), (2, 3), (3, 3), (4, 3), (5, 2), (4, 1), (5, 1)
 PLACES += [f"chance {level} {rank}" for level, rank in FAMILIES]
@@ -179,7 +153,7 @@ PLACES += [f"chance {level} {rank}" for level, rank in FAMILIES]
 
 @pytest.mark.parametrize("wrong", quick.shorter(PLACES, keep=1))
 def test_a_fault_at_one_place_of_a_usual_tree_is_found(wrong):
-  certificate = certify.check_program(functools.partial(deep, wrong=wrong))
+  certificate = certify.check_program(functools.partial(verify, bug=wrong))
   assert certificate.verdict == "NOT LOSSLESS"
   assert certificate.smallest.distance > 1e-6
   # The printed tree has the failing place and what it needs, no more.
@@ -292,7 +266,7 @@ def test_a_case_of_64_tokens_that_is_too_large_is_undecided():
   assert "--vocab=5 leaves these cases out" in repr(certificate)
 
 
-def test_what_is_not_explored_is_undecided():
+def test_what_is_not_explored_is_undecided(monkeypatch):
   def by_bits(p, q, context, rng):
     bits = [rng.integers(2) for _ in range(60)]
     below = np.cumsum(p(context)) <= sum(
@@ -300,19 +274,22 @@ def test_what_is_not_explored_is_undecided():
     )
     return [int(below.sum())]
 
-  certificate = certify.check_program(by_bits, cases=1, budget=50)
+  monkeypatch.setattr(certify.Settings, "most_runs", 50)
+  certificate = certify.check_program(by_bits, cases=1)
   assert certificate.verdict == "UNDECIDED"
   assert certificate.distance == 1
 
 
-def test_a_program_that_meets_few_kinds_of_laws_is_not_certified():
-  certificate = certify.check_program(token, budget=10)
+def test_a_program_that_meets_few_kinds_of_laws_is_not_certified(monkeypatch):
+  monkeypatch.setattr(certify.Settings, "most_runs", 10)
+  certificate = certify.check_program(token)
   assert (certificate.verdict, len(certificate.cases)) == ("UNDECIDED", 5)
   report = repr(certificate)
-  assert "runs were made after 5 of 32 cases" in report
+  assert "runs were made after 5 of 32 cases; the first 8 have each" in report
   assert "--vocab=3" in report
-  with pytest.raises(AssertionError, match="UNDECIDED"):
-    certify.assert_lossless(token, budget=10)
+  with pytest.raises(AssertionError, match=r"of 10 cases\n") as fewer:
+    certify.assert_lossless(token, cases=3)
+  assert "each kind" not in str(fewer.value)
 
 
 def test_rounding_in_float32_is_told_from_a_fault():

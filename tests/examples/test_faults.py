@@ -40,7 +40,7 @@ def test_the_fault_is_caught_and_the_mend_is_exact(name):
 def test_a_coin_of_0_is_found():
   closed = row("closed_coin")
   assert closed.caught.lossless
-  assert closed.caught.closed
+  assert closed.caught.smallest_at_zero
   assert max(closed.distances) < 1e-12
 
 

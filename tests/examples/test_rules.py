@@ -9,7 +9,6 @@ import pytest
 
 from examples import gated
 from examples.rules import k_seq
-from tests.lib import quick
 from tests.lib.battery import CHAIN, IID
 from tv_jax import certify
 from tv_jax.proposals import PROPOSALS, WITHOUT_REPLACEMENT
@@ -54,11 +53,10 @@ def test_a_law_on_the_edge_is_on_one_side_for_all_three(dtype, x64):
     assert gate.draw(key, jnp.asarray(q, jnp.float32), 1) == 2
 
 
-@pytest.mark.parametrize("dtype", quick.shorter([np.float64, np.float32]))
-def test_a_gate_is_sound(dtype):
-  with jax.enable_x64(dtype == np.float64):
-    settings = certify.Settings(cases=9, dtype=dtype)
-    assert certify.check_proposal(gated.half, settings, (2, 4)).faults == ()
+@pytest.mark.long
+def test_a_gate_is_sound_in_float32():
+  settings = certify.Settings(cases=9, dtype=np.float32)
+  assert certify.check_proposal(gated.half, settings, (2, 4)).faults == ()
 
 
 def test_a_gate_that_looks_at_the_drawn_token_is_caught(x64):

@@ -26,15 +26,19 @@ def cut(law):
 
 
 def verify(tree, tokens, q, p, rng, bug=""):
-  """Recursive rejection sampling, from SpecInfer's and EAGLE's papers."""
+  """Recursive rejection sampling, from SpecInfer's and EAGLE's papers.
+
+  A bug may be at one place, given by level and rank: "chance 2 3", "bonus 4".
+  With "cut" it returns three nodes at most, and the token after the whole path.
+  """
   node, path = 0, []
   while True:
     target, draft = p[node].copy(), q[node].copy()
     children = [i for i, parent in enumerate(tree.parents) if parent == node]
-    for rank, child in enumerate(children):
+    for rank, child in enumerate(children, 1):
       x = tokens[child]
-      twice = 1 + (rank == 2 and bug == "third doubled")
-      if rng.random() * draft[x] < twice * target[x]:
+      half = 0.5 if bug == f"chance {len(path) + 1} {rank}" else 1
+      if rng.random() * draft[x] < half * target[x]:
         node = child
         path.append(child)
         break
@@ -44,6 +48,9 @@ def verify(tree, tokens, q, p, rng, bug=""):
         draft[x] = 0
         draft = draft / draft.sum() if draft.sum() else draft
     else:
+      if bug == f"bonus {len(path)}":
+        target = target**2
       if bug == "bonus cut" and path:
         target = cut(target)
-      return np.array(path, int), by_choice(rng, target)
+      kept = path[:3] if bug == "cut" else path
+      return np.array(kept, int), by_choice(rng, target)

@@ -43,8 +43,9 @@ def stopping(name):
 
 def exact_reach(name, proposal, tree, case):
   """Returns W of each node [N], by enumeration of all drafts."""
-  found = drafts.enumerate_drafts(tree, PROPOSALS[proposal], case.q)
-  laws = case.q[found.context], case.p[found.context]
+  p, q = case.rows(tree.max_depth)
+  found = drafts.enumerate_drafts(tree, PROPOSALS[proposal], q)
+  laws = q[found.context], p[found.context]
   drafted = Draft(tree, PROPOSALS[proposal], found.tokens, *laws)
   stop = stopping(name)(drafted)
   return found.chance @ tuning.reach(tree, np.asarray(stop))

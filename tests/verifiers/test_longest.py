@@ -33,8 +33,9 @@ def test_the_longest_lossless_rule(shape, proposal, optimal, x64):
   ]
   contexts = worlds.num_contexts(3, tree.max_depth)
   for case in worlds.generate(0, 6, 3, contexts):
-    every = drafts.enumerate_drafts(tree, drawn, case.q)
-    longest = longest_length(tree, every, case.p)
+    p, q = case.rows(tree.max_depth)
+    every = drafts.enumerate_drafts(tree, drawn, q)
+    longest = longest_length(tree, every, p)
     missed += [longest - run(case).length for run in runs]
   assert min(missed) > -1e-7
   assert (max(missed) < 1e-7) == optimal

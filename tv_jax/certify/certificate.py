@@ -4,7 +4,8 @@
 2. rules.py or programs.py: the exact distribution of the output in each world.
 3. compare.py: the output, continued by the target alone, must have the target's
    law on all prefixes.
-4. compare.py: a smaller tree and vocabulary on which it still fails.
+4. compare.py: a smaller tree and vocabulary on which it still fails. For a
+   program this is part of the certificate, for a rule `smallest_failure`.
 5. report.py: the verdict and what is printed.
 """
 
@@ -17,7 +18,7 @@ from tv_jax import tree as tree_lib
 from tv_jax.certify import plan, programs, rules, worlds
 from tv_jax.certify.compare import smaller, smallest
 from tv_jax.certify.dice import ExploreError
-from tv_jax.certify.proposal import ProposalCheck, check_proposal
+from tv_jax.certify.proposal import check_proposal
 from tv_jax.certify.report import (
   FLOAT32,
   Case,
@@ -41,19 +42,11 @@ from tv_jax.verifiers import (
 _SETTINGS = Settings()
 
 
-def check_size(tree: Tree, settings: Settings) -> None:
-  """Refuses a tree that is too deep to certify."""
-  if worlds.num_contexts(settings.tokens(tree), tree.max_depth + 1) >= 2**63:
-    raise UserError(f"{tree!r} is too deep to certify: give a smaller tree")
-
-
 def check(
   verifier: Verifier | Decide | str,
   proposal: Proposal | str,
   tree: Tree | str,
   settings: Settings = _SETTINGS,
-  *,
-  proposal_check: ProposalCheck | None = None,
 ) -> Certificate:
   """Certifies a rule for a proposal on a tree.
 
@@ -63,30 +56,39 @@ def check(
       in is certified first. The rule is not run if the proposal is wrong.
     tree: A `Tree`, or a text that `tree.parse` reads.
     settings: How much to check.
-    proposal_check: The result for the proposal, if it was certified before.
   """
   with settings.precision:
-    return _check(verifier, proposal, tree, settings, proposal_check)
+    rule, proposal = resolve(verifier), proposals.resolve(proposal)
+    tree = tree_lib.resolve(tree)
+    faults: tuple[str, ...] = ()
+    if proposal not in PROPOSALS.values():
+      widths = tuple(sorted(tree.family_sizes))
+      faults = check_proposal(proposal, settings, widths).faults
+    return check_rule(rule, proposal, tree, settings, faults)
 
 
-def _check(verifier, proposal, tree, settings, proposal_check) -> Certificate:
-  proposal, tree = proposals.resolve(proposal), tree_lib.resolve(tree)
-  rule = resolve(verifier)
+def check_rule(
+  rule: Verifier,
+  proposal: Proposal,
+  tree: Tree,
+  settings: Settings,
+  proposal_faults: tuple[str, ...],
+) -> Certificate:
+  """Certifies a rule, which is not run if its proposal has faults."""
   if reason := unsupported_reason(rule, tree, proposal):
     raise UserError(reason)
-  check_size(tree, settings)
-  if proposal_check is None and proposal not in PROPOSALS.values():
-    widths = tuple(sorted(tree.family_sizes))
-    proposal_check = check_proposal(proposal, settings, widths)
-  if proposal_check and not proposal_check.sound:
-    return Certificate(Verdict.NOT_RUN, faults=proposal_check.faults)
   V, dtype = settings.tokens(tree), settings.dtype
-  if rule not in VERIFIERS.values():
-    faults = contract.rule_faults(rule, proposal, tree, dtype, V)
-    if faults:
-      return Certificate(verdict([], faults), faults=tuple(faults))
-  run = rules.compile_rule(rule, proposal, tree, settings)
-  cases = [*map(run, plan.of_rule(proposal, tree, settings))]
+  if worlds.num_contexts(V, tree.max_depth + 1) >= 2**63:
+    raise UserError(f"{tree!r} is too deep to certify: give a smaller tree")
+  if proposal_faults:
+    return Certificate(Verdict.NOT_RUN, faults=proposal_faults)
+  with settings.precision:
+    if rule not in VERIFIERS.values():
+      faults = contract.rule_faults(rule, proposal, tree, dtype, V)
+      if faults:
+        return Certificate(verdict([], faults), faults=tuple(faults))
+    run = rules.compile_rule(rule, proposal, tree, settings)
+    cases = [*map(run, plan.of_rule(proposal, tree, settings))]
   faults = _distinct(fault for case in cases for fault in case.faults)
   if any(case.wrong is None for case in cases):
     return Certificate(verdict([], faults), faults=faults)
@@ -143,8 +145,8 @@ def check_program(
   """Certifies a program.
 
   Args:
-    program: A function in one of the contracts of programs.py. The names of its
-      parameters tell the contract.
+    program: A function with a signature of programs.py. The names of its
+      parameters tell which.
     tree: The tree that a verifier gets. None: several trees, to depth 5 and to
       4 siblings. "chain": several chains.
     proposal: How the siblings that a verifier gets are drawn.
@@ -154,9 +156,9 @@ def check_program(
     ExploreError: The program cannot be explored; one line tells why and where.
   """
   settings, proposal = Settings(**fields), proposals.resolve(proposal)
-  kind = programs.contract(program)
-  cycle = kind == programs.CYCLE
-  if kind is None:
+  signature = programs.signature(program)
+  cycle = signature == programs.CYCLE
+  if signature is None:
     raise UserError(
       f"{program} is neither a {programs.CYCLE} nor a {programs.VERIFY}: name"
       " its parameters so"
@@ -166,24 +168,24 @@ def check_program(
   if cycle and tree not in (None, plan.CHAINS):
     raise UserError(f"a cycle drafts for itself: leave out tree={tree!s}")
   trials = plan.of_program(cycle, proposal, tree, settings)
+  run = functools.partial(programs.run, program, proposal, settings)
   cases, runs = [], 0
   for trial in trials:
-    asked = program, proposal, *trial[:2], settings
-    case = programs.run(*asked)
+    case = run(trial.tree, trial.world)
     if case.wrong:
-      programs.confirm(case, functools.partial(programs.run, *asked))
+      programs.confirm(case, run)
     cases.append(case)
     runs += case.runs
     # A small failure may be rounding: further cases may show a real fault.
-    if (case.wrong and case.distance > FLOAT32) or runs > settings.runs:
+    if (case.wrong and case.distance > FLOAT32) or runs > settings.most_runs:
       break
-  found, left = [case for case in cases if case.failed], settings.runs
+  found, left = [case for case in cases if case.failed], settings.most_runs
 
   def cases_on(tree) -> Iterator[Case]:
     nonlocal left
     for world in plan.few(tree, settings.seed) if left > 0 else []:
       try:
-        case = programs.run(program, proposal, tree, world, settings)
+        case = run(tree, world)
       except ExploreError:  # it may need more tokens, or another tree
         return
       left -= case.runs
@@ -193,30 +195,34 @@ def check_program(
     found.sort(key=lambda case: bool(case.wrong) and case.distance)
     found += smaller(found[-1], cases_on)
   shown = smallest(case for case in found if case.wrong)
-  closed = smallest(case._replace(wrong=False) for case in found if case.closed)
+  at_zero = smallest(
+    case._replace(wrong=False) for case in found if case.at_zero
+  )
   wrong = [case.wrong for case in cases]
   # A slow program was not tried on every kind of laws.
   if len(cases) < sum(trial.needed for trial in trials):
     wrong.append(None)
-  if settings.strict and closed:
+  if settings.strict and at_zero:
     wrong.append(True)
   notes = [] if cycle else [f"  {plan.told(trials)} {proposal.name}"]
   if not shown and len(cases) < len(trials):
+    kinds = len(worlds.KINDS)
+    every = len({trial.world.kind for trial in trials[:kinds]}) == kinds
     notes.append(
-      f"  {runs} runs were made after {len(cases)} of {len(trials)} cases; the"
-      f" first {len(worlds.KINDS)} have each kind of laws"
+      f"  {runs} runs were made after {len(cases)} of {len(trials)} cases"
+      + every * f"; the first {kinds} have each kind of laws"
     )
   outcome = verdict(wrong, ())
   if outcome == Verdict.UNDECIDED:
     notes.append(_way_out(cases, cycle))
-  return Certificate(outcome, cases, shown, closed, notes=tuple(notes))
+  return Certificate(outcome, cases, shown, at_zero, notes=tuple(notes))
 
 
 def assert_lossless(program: Callable, **asked) -> None:
   """Raises AssertionError with the smallest failing case.
 
   Args:
-    program: A function in one of the contracts.
+    program: A function with a signature of programs.py.
     **asked: What `check_program` is asked.
   """
   found = check_program(program, **asked)

@@ -18,13 +18,13 @@ def jit(function):
   return jax.jit(function, compiler_options=options)
 
 
-def in_pieces(function: Callable, size: int | None, *trees):
+def in_pieces(function: Callable, size: int, *trees):
   """Applies a function to all rows, `size` rows at a time.
 
   Args:
     function: Maps `size` rows of each argument to a pytree of `size` rows.
     size: Rows of a piece. Padding fills the last piece, so that all pieces
-      share a compiled program. None: all rows, padded to a power of two.
+      share a compiled program.
     *trees: Arrays or pytrees of arrays with the same number of rows, at least
       one.
 
@@ -32,7 +32,6 @@ def in_pieces(function: Callable, size: int | None, *trees):
     The results of all rows.
   """
   count, parts = len(jax.tree.leaves(trees)[0]), []
-  size = size or 1 << (count - 1).bit_length()
   for start in range(0, count, size):
     rows = np.arange(start, start + size)
     rows[rows >= count] = start

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tv_jax.certify.worlds import World, below, tied
+from tv_jax.certify.worlds import World, below, of_rows, tied
+from tv_jax.io.errors import UserError
 from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import ROOT, Tree
 
@@ -25,19 +26,12 @@ class Drafts(NamedTuple):
   chance: np.ndarray  # [O]
 
 
-class Siblings(NamedTuple):
-  """All ways to draw k siblings."""
-
-  tokens: np.ndarray  # [n, k] int32
-  chance: np.ndarray  # [n]
-
-
 def siblings(
   following: Callable[[np.ndarray, tuple[int, ...], int], np.ndarray],
   q: np.ndarray,
   k: int,
   most: float = math.inf,
-) -> Siblings | None:
+) -> tuple[np.ndarray, np.ndarray] | None:
   """Returns all ways to draw k siblings; None if there are more than `most`.
 
   Args:
@@ -45,6 +39,9 @@ def siblings(
     q: [V] the draft's distribution.
     k: Number of siblings.
     most: Maximum number of ways.
+
+  Returns:
+    The siblings [n, k] of each way, and its probability [n].
   """
   ways = [((), 1.0)]
   for _ in range(k):
@@ -59,7 +56,7 @@ def siblings(
     if len(ways) > most:
       return None
   tokens, chance = zip(*ways, strict=True)
-  return Siblings(np.array(tokens, np.int32), np.array(chance))
+  return np.array(tokens, np.int32), np.array(chance)
 
 
 def count_outcomes(tree: Tree, proposal: Proposal, V: int) -> float:
@@ -69,7 +66,7 @@ def count_outcomes(tree: Tree, proposal: Proposal, V: int) -> float:
   @functools.cache
   def ways(k):
     found = siblings(proposal.following, uniform, k, _WAYS)
-    return len(found.chance) if found else math.inf
+    return len(found[1]) if found else math.inf
 
   return math.prod(map(ways, tree.num_children[tree.inner].tolist()))
 
@@ -104,6 +101,34 @@ def enumerate_drafts(
   return drafts
 
 
+def draw(
+  rng, tree: Tree, proposal: Proposal, q_at: Callable
+) -> tuple[list, list[tuple[int, ...]]]:
+  """Draws one draft; `enumerate_drafts` returns all.
+
+  Args:
+    rng: A generator that draws by `choice`.
+    tree: The tree.
+    proposal: How siblings are drawn.
+    q_at: Returns the draft's distribution [V] after a path.
+
+  Returns:
+    Each node's token, None for the root; and each node's path.
+  """
+  tokens: list = [None] * len(tree)
+  paths: list[tuple[int, ...]] = [()] * len(tree)
+  for node in tree.inner.tolist():
+    k, law, drawn = tree.num_children[node], q_at(paths[node]), ()
+    law = law / law.sum()
+    for child in tree.children[node, :k].tolist():
+      step = proposal.following(law, drawn, int(k))
+      if not step.any():
+        raise UserError(f"{proposal.name} draws no {k} siblings from {law}")
+      drawn += (int(rng.choice(len(law), p=step / step.sum())),)
+      tokens[child], paths[child] = drawn[-1], (*paths[node], drawn[-1])
+  return tokens, paths
+
+
 def thin(
   seed: int,
   tree: Tree,
@@ -121,8 +146,9 @@ def thin(
   `target`. q keeps the tokens needed to draw one path to it. On that path p is
   large and q small. Elsewhere p is large on the tokens that q keeps.
   """
-  rng, (R, V) = np.random.default_rng(seed), world.q.shape
-  order = np.where(world.q > 0, rng.random((R, V)), 2).argsort(axis=1)
+  whole_p, whole_q = world.rows(tree.max_depth)
+  rng, (R, V) = np.random.default_rng(seed), whole_q.shape
+  order = np.where(whole_q > 0, rng.random((R, V)), 2).argsort(axis=1)
   widest = tree.max_children + 1
   ranks = tree.rank.tolist()
   siblings_at = tree.num_children[tree.parent].tolist()
@@ -138,7 +164,7 @@ def thin(
     size[context % R] = min(cut, tree.num_children[target] + 1)
     place = order.argsort(axis=1)
     kept = place < size[:, None]
-    q, p = np.where(kept, world.q, 0), world.p
+    q, p = np.where(kept, whole_q, 0), whole_p
     if target != ROOT:
       p = 0.2 * p + 0.8 * _normal(np.where(kept, rng.random((R, V)), 0))
       # Where q falls and p rises, each child is reached in some draft.
@@ -150,12 +176,12 @@ def thin(
         p[row, token] = 20 * p[row].sum()
     p, q = _normal(p), _normal(q)
     if target == ROOT:  # ties of p and q are kept
-      p = np.where((world.p == world.q).all(axis=1)[:, None], q, p)
+      p = np.where((whole_p == whole_q).all(axis=1)[:, None], q, p)
       if world.kind == "grid":
         rows = rng.random(R) < 0.5
         p[rows] = [tied(rng, row) for row in q[rows]]
     if enumerate_drafts(tree, proposal, q, most) is not None:
-      return world._replace(p=p, q=q)
+      return of_rows(world.kind, p, q)
     share *= 0.6
     cut = max(1, cut - (share < 0.01))
 
@@ -168,7 +194,7 @@ def _fewest(proposal: Proposal, V: int, k: int, rank: int) -> int:
     ways = siblings(proposal.following, q, k, _WAYS)
     if ways is None:
       break
-    last = ways.tokens == size - 1
+    last = ways[0] == size - 1
     if (last.argmax(axis=1) == rank)[last.any(axis=1)].any():
       return size
   return V

@@ -11,10 +11,12 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from tv_jax import tree as tree_lib
 from tv_jax.certify import drafts, worlds
 from tv_jax.certify.report import Settings
-from tv_jax.certify.worlds import Endless, World
+from tv_jax.certify.worlds import World
 from tv_jax.proposals import WITH_REPLACEMENT, Proposal
 from tv_jax.tree import ROOT, Tree
 
@@ -40,8 +42,22 @@ class Trial(NamedTuple):
   """The tree and the world of one case of a program."""
 
   tree: Tree | None  # None for a cycle
-  world: Endless
+  world: World
   needed: bool  # without this case no program is LOSSLESS
+
+
+def coins_low(tree: Tree) -> np.ndarray:
+  """Returns the patterns of coins that are tried with a rule on a tree.
+
+  Returns:
+    [E, N] whether a coin is 0; the others are just under 1.
+  """
+  if len(tree) <= SMALL:
+    every = itertools.product((True, False), repeat=len(tree) - 1)
+    return np.array([(False, *rest) for rest in every])
+  low = np.array(tree.ancestors, bool)
+  low[:, ROOT] = False
+  return low
 
 
 def of_rule(proposal: Proposal, tree: Tree, settings: Settings) -> list[World]:
@@ -49,7 +65,7 @@ def of_rule(proposal: Proposal, tree: Tree, settings: Settings) -> list[World]:
   V, count = settings.tokens(tree), settings.cases or 27
   contexts = worlds.num_contexts(V, tree.max_depth)
   made = worlds.generate(settings.seed, count, V, contexts)
-  patterns = 2 ** (len(tree) - 1) if len(tree) <= SMALL else len(tree)
+  patterns = len(coins_low(tree))
   if (
     max(V**tree.max_children, contexts * V) <= BUDGET
     and drafts.count_outcomes(tree, proposal, V) * patterns <= BUDGET
@@ -67,11 +83,12 @@ def of_rule(proposal: Proposal, tree: Tree, settings: Settings) -> list[World]:
   ]
 
 
-def few(tree: Tree | None, seed: int) -> list[Endless]:
+def few(tree: Tree | None, seed: int) -> list[World]:
   """Returns worlds of few tokens and simple fractions."""
   widest = tree.max_children if tree else 1
   V = 2 if widest <= 2 else widest + 1
-  return [Endless("grid", V, (seed, i, V), least=widest) for i in range(8)]
+  seeds = ((seed, i, V) for i in range(8))
+  return [worlds.on_demand("grid", V, x, least=widest) for x in seeds]
 
 
 def of_program(
@@ -99,7 +116,7 @@ def of_program(
     limits = {"least": widest, **limits}
     seeds = ((settings.seed, next(numbers), V) for _ in kinds)
     return [
-      Trial(tree, Endless(kind, V, seed, **limits), needed)
+      Trial(tree, worlds.on_demand(kind, V, seed, **limits), needed)
       for kind, seed in zip(kinds, seeds, strict=True)
     ]
 
@@ -138,7 +155,7 @@ def _below(node: int, siblings: int) -> Tree:
 
 # Every depth and number of siblings of a usual tree. Each tree is large at a
 # single place. Elsewhere few tokens can be drafted, so that few drafts are
-# enumerated: the limits of the draft and of the target, see `Endless`.
+# enumerated: the limits of the draft and of the target, see `worlds.on_demand`.
 _FAMILIES = (
   ("branching:4", (5,), (5, 2)),
   (_below(1, 3), (1, 4), (5, 5, 2)),

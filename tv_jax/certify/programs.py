@@ -1,8 +1,8 @@
 """The exact distribution of a program's output: all its random choices.
 
-A program is a Python function in one of two contracts. A cycle drafts, decides
-and returns tokens. A verifier is given a drafted tree and decides; it becomes a
-cycle by drawing the tree's tokens before it.
+A program is a Python function with one of two signatures. A cycle drafts,
+decides and returns tokens. A verifier is given a drafted tree and decides; it
+becomes a cycle by drawing the tree's tokens before it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from tv_jax.certify import drafts
 from tv_jax.certify.compare import compare
 from tv_jax.certify.dice import ExploreError, explore, jax_tracing
+from tv_jax.certify.dice.generators import Dice
 from tv_jax.certify.dice.paths import DIFFERENT
 from tv_jax.certify.plan import WIDE
 from tv_jax.certify.report import FLOAT32, Case, Settings
-from tv_jax.certify.worlds import CONTEXT, Endless
+from tv_jax.certify.worlds import CONTEXT, World
 from tv_jax.io.errors import UserError
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
@@ -34,7 +36,7 @@ VERIFY = "verify(tree, tokens, q, p, rng) -> (path, next token)"
 _AGAIN, _MOST_AGAIN = 8, 1000
 
 
-def contract(program: Callable) -> str | None:
+def signature(program: Callable) -> str | None:
   """Tells a cycle from a verifier by the names of its parameters.
 
   Returns:
@@ -52,18 +54,18 @@ def contract(program: Callable) -> str | None:
 def run(
   program: Callable,
   proposal: Proposal,
-  tree: Tree | None,
-  world: Endless,
   settings: Settings,
+  tree: Tree | None,
+  world: World,
 ) -> Case:
   """Runs a program in a world.
 
   Args:
     program: The program.
     proposal: How the siblings that a verifier gets are drawn.
-    tree: The tree that a verifier gets; None for a cycle.
-    world: The laws.
     settings: How much to try.
+    tree: The tree that a verifier gets; None for a cycle.
+    world: The distributions.
 
   Raises:
     ExploreError: The program cannot be explored; one line tells why and where.
@@ -72,7 +74,8 @@ def run(
   try:
     law = explore(
       lambda rng: _tokens(cycle(rng), world.vocabulary),
-      budget=settings.runs // (10 if world.vocabulary == WIDE else 1),
+      budget=settings.most_runs // (10 if world.vocabulary == WIDE else 1),
+      arrays=settings.arrays,
     )
   except ExploreError as error:
     if world.vocabulary == 3:
@@ -107,14 +110,14 @@ def run(
     distance=distance,
     wrong=True if prefix else False if near else None,
     prefix=prefix,
-    closed=next(filter(None, map(forbidden, law.edges)), ()),
+    at_zero=next(filter(None, map(forbidden, law.at_zero)), ()),
     unexplored=float(law.unexplored),
     blur=float(law.blur),
     failures=law.failures,
   )
 
 
-def confirm(case: Case, again: Callable[[], Case]) -> None:
+def confirm(case: Case, run: Callable[[Tree | None, World], Case]) -> None:
   """Refuses a program whose failing case differs when it is run again.
 
   Draws that are not seen would pass for a fault: an exploration repeats only
@@ -122,14 +125,14 @@ def confirm(case: Case, again: Callable[[], Case]) -> None:
 
   Args:
     case: The failing case.
-    again: Runs the case.
+    run: Runs the program with a tree in a world.
 
   Raises:
     ExploreError: The case differs.
   """
   for _ in range(min(_AGAIN, _MOST_AGAIN // case.runs)):
-    other = again()
-    if (other.distance, other.prefix) != (case.distance, case.prefix):
+    again = run(case.tree, case.world)
+    if (again.distance, again.prefix) != (case.distance, case.prefix):
       raise ExploreError(f"two explorations differ: {DIFFERENT}")
 
 
@@ -150,23 +153,17 @@ def _as_cycle(
   program: Callable,
   proposal: Proposal,
   tree: Tree | None,
-  world: Endless,
+  world: World,
   arrays: str,
 ) -> Callable:
   """Returns a program as a function from rng to its output."""
-  convert, given = np.asarray, program
+  convert = jnp.asarray if arrays == "jax" else np.asarray
   if arrays == "torch":
     import torch  # before the program runs, so that its draws are followed
 
     convert = torch.tensor
-  if arrays == "jax":
-    convert = jnp.asarray
-
-    def given(*arguments):
-      return program(*arguments[:-1], jax_tracing.given_key())
-
   if tree is not None:
-    return functools.partial(_verify, given, tree, proposal, convert, world)
+    return functools.partial(_verify, program, tree, proposal, convert, world)
 
   def law(which, prefix):
     prefix = tuple(map(int, prefix))
@@ -177,35 +174,20 @@ def _as_cycle(
       )
     return world.at(prefix[len(CONTEXT) :])[which].copy()
 
-  p, q = (functools.partial(law, which) for which in (0, 1))
-  if arrays == "jax":
-    p, q = map(jax_tracing.with_arrays, (p, q))  # once for all runs
-    return lambda rng: given(p, q, CONTEXT, rng)
-  return lambda rng: given(
-    lambda prefix: convert(p(prefix)),
-    lambda prefix: convert(q(prefix)),
-    CONTEXT,
-    rng,
-  )
+  def given(which):
+    if arrays == "jax":  # once for all runs
+      return jax_tracing.with_arrays(functools.partial(law, which))
+    return lambda prefix: convert(law(which, prefix))
+
+  p, q = map(given, (0, 1))
+  return lambda rng: program(p, q, CONTEXT, rng)
 
 
 def _verify(program, tree, proposal, convert, world, rng):
   """Draws a tree's tokens and lets a verifier decide."""
-  tokens: list = [None] * len(tree)
-  paths: list[tuple] = [()] * len(tree)
-  for node in range(len(tree)):
-    children = [i for i, parent in enumerate(tree.parents) if parent == node]
-    law, drawn = world.at(paths[node])[1], []
-    law = law / law.sum()
-    for child in children:
-      step = proposal.following(law, tuple(drawn), len(children))
-      if not step.any():
-        raise UserError(
-          f"{proposal.name} draws no {len(children)} siblings from {law}"
-        )
-      drawn.append(int(rng.choice(len(law), p=step / step.sum())))
-      tokens[child] = drawn[-1]
-      paths[child] = (*paths[node], drawn[-1])
+  tokens, paths = drafts.draw(
+    Dice(), tree, proposal, lambda path: world.at(path)[1]
+  )
   p, q = (
     convert(np.array([world.at(path)[i] for path in paths])) for i in (0, 1)
   )

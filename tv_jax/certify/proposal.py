@@ -100,24 +100,20 @@ def check_proposal(
     widths: Further numbers of siblings. A number is left out if it exceeds the
       vocabulary or has too many tuples.
   """
-  with settings.precision:
-    return _check_proposal(proposal, settings, widths)
-
-
-def _check_proposal(proposal, settings, widths) -> ProposalCheck:
   sizes, errors, fault = set(), [0.0], ""
-  for k, laws, count in _plan(settings, widths):
-    try:
-      families = [*filter(None, (_family(proposal, q, k) for q in laws))]
-      if len(families) < len(laws):  # too many to enumerate
-        continue
-      sizes.add(k)
-      faults = _faults(proposal, laws, families, count, settings, errors)
-      fault = next(faults, "")
-    except Exception as error:  # a user's functions may raise anything
-      fault = names.raised(error)
-    if fault:
-      break
+  with settings.precision:
+    for k, laws, count in _plan(settings, widths):
+      try:
+        families = [*filter(None, (_family(proposal, q, k) for q in laws))]
+        if len(families) < len(laws):  # too many to enumerate
+          continue
+        sizes.add(k)
+        faults = _faults(proposal, laws, families, count, settings, errors)
+        fault = next(faults, "")
+      except Exception as error:  # a user's functions may raise anything
+        fault = names.raised(error)
+      if fault:
+        break
   return ProposalCheck(
     sizes=tuple(sorted(sizes)),
     error=max(errors),
@@ -146,8 +142,8 @@ def _laws(settings, V) -> np.ndarray:
   """Returns draft laws [L, V]: random, uniform, one-hot and rising."""
   drawn = worlds.generate(settings.seed, settings.cases or 27, V, 1)
   rising = np.arange(V) / np.arange(V).sum()
-  laws = [*(case.q[0] for case in drawn), np.full(V, 1 / V), np.eye(V)[V - 1]]
-  return np.stack([*laws, rising]).astype(settings.dtype)
+  laws = [*(case.at(())[1] for case in drawn), np.full(V, 1 / V)]
+  return np.stack([*laws, np.eye(V)[V - 1], rising]).astype(settings.dtype)
 
 
 def _family(proposal: Proposal, q: np.ndarray, k: int) -> _Family | None:
@@ -175,8 +171,7 @@ def _family(proposal: Proposal, q: np.ndarray, k: int) -> _Family | None:
   if ways is None:
     return None
   every = [
-    [steps[tuple(drawn[:j])] for j in range(k)]
-    for drawn in ways.tokens.tolist()
+    [steps[tuple(drawn[:j])] for j in range(k)] for drawn in ways[0].tolist()
   ]
   return _Family(q, k, *ways, np.array(every))
 

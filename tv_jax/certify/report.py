@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.certify import words, worlds
-from tv_jax.certify.worlds import Endless, World
+from tv_jax.certify.worlds import World
 from tv_jax.tree import Tree
 
 FLOAT32 = 1e-6  # the largest distance that single precision explains
@@ -35,9 +35,6 @@ class Settings(NamedTuple):
     tolerance: Largest total variation of a program that counts as rounding.
       None: 1e-9, or `FLOAT32` for laws in JAX's float32.
     strict: Whether a program fails that compares a coin with `<=`.
-    budget: Maximum number of a program's runs in a case, and number of runs in
-      all cases after which no further case begins. None: 50,000, or 10,000 with
-      tensors and JAX arrays, which take longer.
     seed: Seed of the worlds.
   """
 
@@ -47,7 +44,6 @@ class Settings(NamedTuple):
   arrays: str = "numpy"
   tolerance: float | None = None
   strict: bool = False
-  budget: int | None = None
   seed: int = 0
 
   @property
@@ -69,10 +65,12 @@ class Settings(NamedTuple):
     return FLOAT32 if in_float32 else 1e-9
 
   @property
-  def runs(self) -> int:
-    """A program's budget, or its default for the arrays."""
-    if self.budget is not None:
-      return self.budget
+  def most_runs(self) -> int:
+    """Maximum number of a program's runs in a case.
+
+    No further case begins after as many runs in all. Runs with tensors and JAX
+    arrays take longer.
+    """
     return 50_000 if self.arrays == "numpy" else 10_000
 
 
@@ -126,7 +124,7 @@ class Case(NamedTuple):
     faults: Breaches of a rule's contract, in words.
     details: Further lines about a failing case.
     reached: [4, N] what happened at each node under a rule, see `REACHED`.
-    closed: A prefix of probability 0 that a program gives if a uniform is
+    at_zero: A prefix of probability 0 that a program gives if a uniform is
       exactly 0; empty: none.
     unexplored: Probability of a program's paths that were not followed.
     blur: Bound on the distance due to tiny numbers added to noise.
@@ -134,7 +132,7 @@ class Case(NamedTuple):
   """
 
   tree: Tree | None
-  world: World | Endless
+  world: World
   runs: int
   length: float
   distance: float
@@ -143,7 +141,7 @@ class Case(NamedTuple):
   faults: tuple[str, ...] = ()
   details: tuple[str, ...] = ()
   reached: np.ndarray | None = None
-  closed: tuple[int, ...] = ()
+  at_zero: tuple[int, ...] = ()
   unexplored: float = 0.0
   blur: float = 0.0
   failures: Mapping[str, Fraction] = {}
@@ -151,13 +149,13 @@ class Case(NamedTuple):
   @property
   def failed(self) -> bool:
     """Whether there is anything to show."""
-    return bool(self.wrong or self.faults or self.closed)
+    return bool(self.wrong or self.faults or self.at_zero)
 
   def __repr__(self) -> str:
     """Shows the laws, and a prefix with a wrong probability."""
     V, prefix = (
       self.world.vocabulary,
-      self.prefix.tokens if self.prefix else self.closed,
+      self.prefix.tokens if self.prefix else self.at_zero,
     )
     tree = f"{words.tree(self.tree)}, " if self.tree else ""
     alphabet = " ".join(map(words.name, range(V)))
@@ -178,7 +176,7 @@ class Case(NamedTuple):
         f" {chance:.9g}, under the target {wanted:.9g}: {chance - wanted:+.2g};"
         f" total variation {self.distance:.2g}"
       )
-    elif self.closed:
+    elif self.at_zero:
       lines.append(
         f"  the output begins {words.word(prefix)}, which the target never"
         " does, if a uniform is exactly 0"
@@ -194,7 +192,7 @@ class Certificate(NamedTuple):
     cases: The results in all worlds, in the order of their runs; empty if the
       output's distribution is not known.
     smallest: The smallest clear failing case.
-    closed: The smallest case that shows a <= on a coin.
+    smallest_at_zero: The smallest case that shows a <= on a coin.
     faults: Breaches of the contract, in words.
     notes: Lines about the trees, and the cases left out.
   """
@@ -202,7 +200,7 @@ class Certificate(NamedTuple):
   verdict: Verdict
   cases: Sequence[Case] = ()
   smallest: Case | None = None
-  closed: Case | None = None
+  smallest_at_zero: Case | None = None
   faults: tuple[str, ...] = ()
   notes: tuple[str, ...] = ()
 
@@ -232,7 +230,9 @@ class Certificate(NamedTuple):
   @property
   def told(self) -> str:
     """The verdict with its exception."""
-    return self.verdict + _BUT_FOR * bool(self.closed and not self.smallest)
+    return self.verdict + _BUT_FOR * bool(
+      self.smallest_at_zero and not self.smallest
+    )
 
   def __repr__(self) -> str:
     """Returns the verdict and the smallest failing case."""
@@ -275,11 +275,11 @@ class Certificate(NamedTuple):
         )
     else:
       yield from (f"  fault: {fault}" for fault in self.faults)
-    if self.closed:
-      closed = self.closed._replace(prefix=None)
+    if self.smallest_at_zero:
+      at_zero = self.smallest_at_zero._replace(prefix=None)
       yield (
         "remark: a coin is compared with <= or >=, where < is right. It matters"
         " if a uniform is exactly 0 (one in 2^24 in float32, one in 2^53 in"
         " float64) and the target forbids a token, as under a grammar; --strict"
-        f" makes it a failure:\n{closed}"
+        f" makes it a failure:\n{at_zero}"
       )

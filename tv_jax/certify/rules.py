@@ -26,14 +26,13 @@ random. Neither may change the decision.
 """
 
 import functools
-import itertools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import jax
 import numpy as np
 
-from tv_jax.certify import compiling, words, worlds
+from tv_jax.certify import compiling, plan, words, worlds
 from tv_jax.certify import drafts as drafts_lib
 from tv_jax.certify.compare import compare
 from tv_jax.certify.plan import SMALL
@@ -63,19 +62,8 @@ class Decided(NamedTuple):
   fault: np.ndarray  # [O, E]
   stop: np.ndarray | None  # [O, N] the rule's `stopping`, if it has one
   # Whether each of the two probes leaves the decision unchanged.
-  honest: np.ndarray  # [O, E]
-  closed: np.ndarray  # [O, E]
-
-
-def _patterns(tree: Tree, dtype: type) -> np.ndarray:
-  """Returns the patterns of coins [E, N] that are tried on a tree."""
-  high = np.nextafter(dtype(1), dtype(0))
-  if len(tree) <= SMALL:
-    every = itertools.product((0, high), repeat=len(tree) - 1)
-    return np.array([(high, *rest) for rest in every], dtype)
-  patterns = np.where(tree.ancestors, 0, high)
-  patterns[:, ROOT] = high
-  return patterns.astype(dtype)
+  same_at_edge: np.ndarray  # [O, E]
+  same_on_side: np.ndarray  # [O, E]
 
 
 def compile_rule(
@@ -83,11 +71,12 @@ def compile_rule(
 ) -> Callable[[World], Case]:
   """Compiles a rule as a function of a world; it tries all drafts."""
   V, dtype = settings.tokens(tree), settings.dtype
-  patterns = _patterns(tree, dtype)
+  coins_low = plan.coins_low(tree)
+  high = np.nextafter(dtype(1), dtype(0))
   leaves = tree.num_children == 0
   count = drafts_lib.count_outcomes(tree, proposal, V)
   count = count if len(tree) <= SMALL else min(count, _FEW)
-  chunk = max(1, int(min(count, _BATCH // len(patterns))))
+  chunk = max(1, int(min(count, _BATCH // len(coins_low))))
 
   def decide(tokens, q, p, eta):
     draft = Draft(tree, proposal, tokens, q, p)
@@ -100,7 +89,7 @@ def compile_rule(
   compiled = compiling.jit(jax.vmap(decide))
 
   def run(world: World) -> Case:
-    p, q = (rows.astype(dtype) for rows in (world.p, world.q))
+    p, q = (rows.astype(dtype) for rows in world.rows(tree.max_depth))
     drafts = drafts_lib.enumerate_drafts(tree, proposal, q.astype(float))
     assert drafts is not None
     count = len(drafts.tokens)
@@ -122,26 +111,26 @@ def compile_rule(
       first = at(eta)
       _, _, threshold, *_ = first
       edge = at(_at_the_edge(eta, threshold))
-      side = at(_on_its_side(eta, threshold, patterns.max()))
+      side = at(_on_its_side(eta, threshold, high))
       return Decided(
         *first,
-        honest=_same(first[:4], edge[:4]),
-        closed=_same(first[:4], side[:4]),
+        same_at_edge=_same(first[:4], edge[:4]),
+        same_on_side=_same(first[:4], side[:4]),
       )
 
-    def on_all(patterns):
-      eta = np.broadcast_to(patterns, (count, *patterns.shape))
-      every = tokens, rows, scales, eta
+    def on_all(low):
+      eta = np.where(low, dtype(0), high)
+      every = tokens, rows, scales, np.broadcast_to(eta, (count, *eta.shape))
       return compiling.in_pieces(on_drafts, chunk, *every)
 
-    tried = patterns
-    decided = on_all(tried)
+    low, decided = coins_low, on_all(coins_low)
     if (decided.threshold[..., ROOT] != NOT_OFFERED).any():
-      low = patterns * (np.arange(len(tree)) != ROOT)
-      tried = np.concatenate([patterns, low])
-      decided = on_all(tried)
-    given = World(world.kind, p.astype(float), q.astype(float))
-    return _judge(tree, given, drafts, decided, tried == 0)
+      with_root = low | (np.arange(len(tree)) == ROOT)
+      both = decided, on_all(with_root)
+      decided = jax.tree.map(lambda *x: np.concatenate(x, axis=1), *both)
+      low = np.concatenate([low, with_root])
+    given = worlds.of_rows(world.kind, p.astype(float), q.astype(float))
+    return _judge(tree, given, drafts, decided, low)
 
   return run
 
@@ -202,10 +191,10 @@ def _judge(tree, world, drafts, decided, low) -> Case:
   residual, threshold = (
     array.astype(float) for array in (decided.residual, decided.threshold)
   )
-  offered = threshold != NOT_OFFERED
+  compared = threshold != NOT_OFFERED
   weight = _weights(threshold, low)
   live, sums = weight > 0, weight.sum(axis=1)
-  odd = np.isnan(threshold) | (offered & ((threshold < 0) | (threshold > 1)))
+  odd = np.isnan(threshold) | (compared & ((threshold < 0) | (threshold > 1)))
   worst = sums[abs(sums - 1).argmax()]
   off = not odd.any() and abs(worst - 1) > tolerance(np.float64)
   every_pattern = len(tree) <= SMALL
@@ -223,10 +212,10 @@ def _judge(tree, world, drafts, decided, low) -> Case:
     "a threshold is no probability": odd,
     "node is not a node of the tree": live & (node != decided.node),
     "threshold lies: a coin moved to its edge changes the decision": (
-      live & ~decided.honest
+      live & ~decided.same_at_edge
     ),
     "threshold hides something: more than its thresholds decides": (
-      live & ~decided.closed
+      live & ~decided.same_on_side
     ),
     f"threshold contradicts itself: a draft's paths have chance {worst:.6g}": (
       off and every_pattern
@@ -254,10 +243,10 @@ def _judge(tree, world, drafts, decided, low) -> Case:
     lambda path: world.at(path)[0].tolist(),
     tolerance(decided.threshold.dtype),
   )
-  compared = np.where(live[..., None], threshold, NOT_OFFERED)
+  of_live = np.where(live[..., None], threshold, NOT_OFFERED)
   details = ()
   if prefix:
-    details = _example(tree, drafts, compared, prefix.tokens, world.vocabulary)
+    details = _example(tree, drafts, of_live, prefix.tokens, world.vocabulary)
   return Case(
     tree=tree,
     world=world,
@@ -268,11 +257,11 @@ def _judge(tree, world, drafts, decided, low) -> Case:
     prefix=prefix,
     faults=tuple(told),
     details=tuple(details),
-    reached=_reached(tree, drafts, compared > 0, low, world.p, world.q),
+    reached=_reached(tree, drafts, of_live > 0, low, world),
   )
 
 
-def _reached(tree, drafts, offered, low, p, q) -> np.ndarray:
+def _reached(tree, drafts, offered, low, world) -> np.ndarray:
   """Returns which of `REACHED` happened at which node [4, N].
 
   Args:
@@ -280,8 +269,7 @@ def _reached(tree, drafts, offered, low, p, q) -> np.ndarray:
     drafts: The drafts.
     offered: [O, E, N] whether a node was offered with a threshold above 0.
     low: [E, N] whether a coin is 0.
-    p: [R, V] the target's distributions.
-    q: [R, V] the draft's distributions.
+    world: The distributions.
   """
   nodes = np.arange(len(tree))
   siblings = tree.parent[:, None] == tree.parent
@@ -290,6 +278,7 @@ def _reached(tree, drafts, offered, low, p, q) -> np.ndarray:
   entered = offered | (offered | (nodes == ROOT))[..., tree.parent]
   spared = (offered & low).astype(np.float32) @ elder.T == 0
   turn = (entered & spared).any(axis=1) & (nodes != ROOT)
+  p, q = world.rows(tree.max_depth)
   rows, tokens = drafts.context[:, tree.parent] % len(p), drafts.tokens
   drawn = tokens != INVALID
   q_at = q[rows, tokens]

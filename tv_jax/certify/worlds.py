@@ -1,18 +1,19 @@
 """Random worlds: a target p and a draft q over a small vocabulary.
 
-A world has a distribution p and a distribution q after every context. A context
-is the path of tokens below the root. Contexts are numbered as the nodes of the
-full V-ary tree: 0 is the empty path, and token t below context c leads to
-c * V + t + 1. Both distributions depend on the context alone, so nodes with the
-same path, such as siblings drawn twice, share them.
+A world has a distribution p and a distribution q after every path of tokens
+below the root. So nodes with the same path, such as siblings drawn twice, share
+them. A rule runs on arrays of distributions, which hold a row for each path. A
+program asks for one distribution after another, to any depth.
 
-A rule runs on arrays: a `World` stores at most `ROWS` rows, and context c uses
-row c modulo their number. A program asks for one law after another, to any
-depth: an `Endless` world makes them on demand.
+Paths are numbered as the nodes of the full V-ary tree. Such a number is called
+a context: 0 is the empty path, and token t below context c leads to context
+c * V + t + 1. Arrays have at most `ROWS` rows, and context c uses row c modulo
+their number.
 """
 
-import dataclasses
-from collections.abc import Sequence
+import functools
+import itertools
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,70 +27,78 @@ _GENERATOR, _BITS = np.random.Generator, np.random.PCG64
 
 
 class World(NamedTuple):
-  """A target and a draft over a small vocabulary, as arrays."""
-
-  kind: str
-  p: np.ndarray  # [R, V] the target's distribution after each context
-  q: np.ndarray  # [R, V] the draft's distribution after each context
-
-  @property
-  def vocabulary(self) -> int:
-    """Number of tokens."""
-    return self.p.shape[1]
-
-  def at(self, path: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns p and q [V] after a path."""
-    context = 0
-    for token in path:
-      context = below(context, token, self.vocabulary)
-    return self.p[context % len(self.p)], self.q[context % len(self.q)]
-
-
-@dataclasses.dataclass(eq=False)
-class Endless:
-  """A target and a draft after paths of any length, made on demand.
+  """A target and a draft over a small vocabulary.
 
   Attributes:
-    kind: A key of `KINDS`.
+    kind: A key of `KINDS`, or another word.
     vocabulary: Number of tokens.
-    seed: Seed of all laws.
-    least: Minimum number of tokens with a positive probability under q.
-    draft: Maximum number of tokens with a positive probability under q, at
-      depth 0, 1, ..; the last entry holds for all greater depths. Empty: all.
-    target: The same under p.
-    known: The laws p and q that were asked for, or are given, for each path.
+    at: Returns the distributions p and q [V] after a path, a tuple of tokens.
   """
 
   kind: str
   vocabulary: int
-  seed: tuple[int, ...]
-  least: int = 1
-  draft: Sequence[int] = ()
-  target: Sequence[int] = ()
-  known: dict = dataclasses.field(default_factory=dict, repr=False)
+  at: Callable[[tuple[int, ...]], tuple[np.ndarray, np.ndarray]]
 
-  def at(self, path: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns p and q [V] after a path."""
-    path = tuple(map(int, path))
-    if path not in self.known:
-      prefix = *CONTEXT, *path
-      rng = _GENERATOR(_BITS([*self.seed, *prefix, len(prefix)]))
-      p, q = KINDS[self.kind](rng, self.vocabulary)
-      self.known[path] = (
-        self._few(p, 1, self.target, len(path)),
-        self._few(q, self.least, self.draft, len(path)),
-      )
-    return self.known[path]
+  def rows(self, depth: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns p and q [R, V] after all paths to a depth, `ROWS` at most."""
+    levels = (
+      itertools.product(range(self.vocabulary), repeat=size)
+      for size in range(depth + 1)
+    )
+    paths = itertools.islice(itertools.chain.from_iterable(levels), ROWS)
+    p, q = zip(*map(self.at, paths), strict=True)
+    return np.stack(p), np.stack(q)
 
-  def _few(self, law, least: int, most: Sequence[int], depth: int):
+
+def of_rows(kind: str, p: np.ndarray, q: np.ndarray) -> World:
+  """Makes a world of arrays [R, V] of distributions."""
+  V = p.shape[1]
+
+  def at(path):
+    context = functools.reduce(lambda c, token: below(c, token, V), path, 0)
+    return p[context % len(p)], q[context % len(q)]
+
+  return World(kind, V, at)
+
+
+def on_demand(
+  kind: str,
+  V: int,
+  seed: tuple[int, ...],
+  least: int = 1,
+  draft: Sequence[int] = (),
+  target: Sequence[int] = (),
+) -> World:
+  """Makes a world whose random distributions are drawn when they are asked for.
+
+  Args:
+    kind: A key of `KINDS`.
+    V: Number of tokens.
+    seed: Random seed.
+    least: Minimum number of tokens with a positive probability under q.
+    draft: Maximum number of tokens with a positive probability under q, at
+      depth 0, 1, ..; the last entry holds for all greater depths. Empty: all.
+    target: The same under p.
+  """
+
+  def few(law, least: int, most: Sequence[int], depth: int):
     law = law.copy()
     if np.count_nonzero(law) < least:
-      law = (law + 0.25) / (1 + 0.25 * self.vocabulary)
-    kept = most[min(depth, len(most) - 1)] if most else self.vocabulary
-    if kept < self.vocabulary:
+      law = (law + 0.25) / (1 + 0.25 * V)
+    kept = most[min(depth, len(most) - 1)] if most else V
+    if kept < V:
       law[np.argsort(law)[:-kept]] = 0
       law /= law.sum()
     return law
+
+  @functools.cache
+  def at(path):
+    prefix = *CONTEXT, *path
+    rng = _GENERATOR(_BITS([*seed, *prefix, len(prefix)]))
+    p, q = KINDS[kind](rng, V)
+    return few(p, 1, target, len(path)), few(q, least, draft, len(path))
+
+  return World(kind, V, at)
 
 
 def below(context, token, V: int):
@@ -216,5 +225,5 @@ def generate(
       for _ in range(min(contexts, ROWS))
     ]
     p, q = (np.stack(laws) for laws in zip(*rows, strict=True))
-    worlds.append(World(kind, p, q))
+    worlds.append(of_rows(kind, p, q))
   return worlds

@@ -9,6 +9,7 @@ import pickle
 import random
 import sys
 import threading
+from decimal import Decimal
 from fractions import Fraction
 
 import jax.numpy as jnp
@@ -71,7 +72,7 @@ def test_the_logarithm_of_0_is_told_apart():
 
   found = certify.explore(program)
   assert found.chances == {False: 1}
-  assert found.edges == (True,)
+  assert found.at_zero == (True,)
 
 
 def test_bounds_on_noise_have_the_chance_that_samples_find():
@@ -105,7 +106,7 @@ def test_what_happens_only_at_0_is_told_apart():
 
   found = certify.explore(program)
   assert set(found.chances.values()) == {Fraction(1, 2)}
-  assert found.edges == ((True, True, False),)
+  assert found.at_zero == ((True, True, False),)
   assert "at u = 0" in repr(found)
 
 
@@ -116,8 +117,8 @@ def test_what_is_left_bounds_the_answer():
       count += 1
     return count % 2
 
-  found = certify.explore(program, least=1e-9)
-  assert 0 < found.unexplored < 4e-9
+  found = certify.explore(program)
+  assert 0 < found.unexplored < 4e-15
   third = Fraction(1, 3)
   assert abs(found.chances[1] - third) <= found.unexplored
   assert found.distance({0: 2 * third, 1: third}) <= found.unexplored
@@ -385,6 +386,9 @@ SWALLOWED = {
   "jax": (jnp.asarray, "a random number of Python or NumPy to JAX"),
   "divmod": (lambda u: divmod(u, 0.1), r"takes divmod\(\) of a"),
   "decimal": (lambda u: u < decimal.Decimal("0.5"), "and a Decimal"),
+  "Decimal": (lambda u: decimal.Decimal(u), "makes a Decimal of"),
+  "Decimal, by name": (lambda u: Decimal(value=u), "makes a Decimal of"),
+  "from_float": (lambda u: Decimal.from_float(u), "makes a Decimal of"),
   "repr": (lambda u: float(repr(u)), "prints a random number"),
   "float32": (lambda u: np.array([u], np.float32), None),
   "int": (lambda u: np.array([u]).astype(int), "rounds random numbers to int"),
@@ -461,7 +465,7 @@ def test_numpys_floats_are_divided_by_0():
   found = certify.explore(program)
   assert found.chances == {(True, True, (True, True)): 1}
   # 0 / 0 is NaN.
-  assert found.edges == ((False, False, (True, True)),)
+  assert found.at_zero == ((False, False, (True, True)),)
 
 
 def guarded(rng):
@@ -485,7 +489,7 @@ def raised_to_the_least(rng):
 def test_a_guard_of_0_is_no_edge(program):
   found = certify.explore(program)
   assert found.chances == {False: 1}
-  assert not found.edges
+  assert not found.at_zero
 
 
 def test_a_refusal_at_0_alone_is_no_refusal():

@@ -51,7 +51,7 @@ class Uniform:
       )
     if number == 0:
       # u <= 0 holds only if u is exactly 0.
-      if current().choose((Fraction(0), Fraction(1)), edge=0) == 0:
+      if current().choose((Fraction(0), Fraction(1)), at_zero=0) == 0:
         self.high = self.low
         return True
       self.open = True

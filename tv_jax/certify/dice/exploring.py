@@ -47,7 +47,7 @@ class Law:
 
   Attributes:
     chances: Probability of each result; lists and arrays become tuples.
-    edges: Results that occur only if a uniform is exactly 0. They have no
+    at_zero: Results that occur only if a uniform is exactly 0. They have no
       weight here, but real generators do return 0.
     unexplored: Weight of the paths that were not followed to the end, or ended
       with a failure by rounding.
@@ -58,7 +58,7 @@ class Law:
   """
 
   chances: dict[Any, Fraction]
-  edges: tuple
+  at_zero: tuple
   unexplored: Fraction
   runs: int
   blur: Fraction
@@ -76,7 +76,7 @@ class Law:
     """Returns a line for each outcome, the likeliest first."""
     ranked = sorted(self.chances.items(), key=lambda item: -item[1])
     lines = [f"{float(chance):.9f}  {value}" for value, chance in ranked]
-    lines += [f"{'at u = 0':>11}  {value}" for value in self.edges]
+    lines += [f"{'at u = 0':>11}  {value}" for value in self.at_zero]
     if self.unexplored:
       lines.append(f"{float(self.unexplored):.9f}  not explored")
     return "\n".join([*lines, f"{self.runs} runs"])
@@ -86,7 +86,6 @@ def explore(
   function: Callable,
   *,
   budget: int = 100_000,
-  least: float = 1e-15,
   arrays: str = "numpy",
 ) -> Law:
   """Finds the exact law of a function's result.
@@ -99,16 +98,14 @@ def explore(
     function: A function that is deterministic except for its draws.
     budget: Maximum number of runs, less if they compare many noises in pairs.
       The likeliest paths are run first; the rest is unexplored.
-    least: Minimum weight of a path; lighter paths are unexplored.
     arrays: "jax" for a function in JAX, which draws by keys.
 
   Raises:
     ExploreError: The function uses a random number in another way than
       comparing it, fails, or keeps state from run to run.
   """
-  lightest = Fraction(least)
   chances: dict[Any, Fraction] = {}
-  edges: dict[Any, None] = {}
+  at_zero: dict[Any, None] = {}
   failures: dict[str, Fraction] = {}
   order = itertools.count()
   waiting: list[tuple] = [(0.0, next(order), None)]
@@ -117,7 +114,7 @@ def explore(
   call = (lambda: function(given())) if takes_rng(function) else function
   with _LOCK, replaced():
     while waiting and spent < budget:
-      path = Path(heapq.heappop(waiting)[-1], lightest)
+      path = Path(heapq.heappop(waiting)[-1])
       runs += 1
       try:
         value = _run(call, path)
@@ -130,15 +127,15 @@ def explore(
       # If no draw is followed, there is only one run: repeat it more often.
       repeats = 8 if runs == 1 else runs <= _REPEATED
       for _ in range(0 if value is _CUT else repeats):
-        again = Path(path.last, lightest)
+        again = Path(path.last)
         other = _run(call, again)
         if (other,) != (value,) or again.others:  # in a tuple, NaN equals NaN
           raise ExploreError(
             f"two runs that drew the same return {value!r:.80} and"
             f" {other!r:.80}: {DIFFERENT}"
           )
-      if value is not _CUT and path.edge:
-        edges[value] = None
+      if value is not _CUT and path.at_zero:
+        at_zero[value] = None
       elif value is not _CUT:
         chances[value] = chances.get(value, Fraction(0)) + path.weight
         blur += path.weight * path.blur
@@ -150,7 +147,7 @@ def explore(
         waiting = heapq.nsmallest(left, waiting)
   return Law(
     chances=chances,
-    edges=tuple(value for value in edges if value not in chances),
+    at_zero=tuple(value for value in at_zero if value not in chances),
     unexplored=1 - sum(chances.values(), Fraction(0)),
     runs=runs,
     blur=blur,
@@ -183,13 +180,13 @@ def _run(call: Callable, path: Path) -> Any:
   except ExploreError:
     raise
   except RefusedError as error:
-    if path.edge:
+    if path.at_zero:
       return _CUT
     line = "{}, line {}: ".format(*error.caller) if error.caller else ""
     told = f"{error.line or line}{error}{way_out(error)}"
     raise ExploreError(told) from None
   except (Exception, SystemExit) as error:
-    if path.edge:
+    if path.at_zero:
       return _CUT
     reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
     if "PRNG key" in reason:

@@ -85,24 +85,23 @@ class Choice(NamedTuple):
     before: The previous choice, or None.
     index: Index of the chosen outcome.
     weights: Weights of all outcomes.
-    edge: Whether the outcome needs a uniform of exactly 0 and has no weight.
+    at_zero: Whether the outcome needs a uniform of exactly 0: it has no weight.
   """
 
   before: Choice | None
   index: int
   weights: tuple[Fraction, ...]
-  edge: bool
+  at_zero: bool
 
 
 class Path:
   """One run's path through the choices."""
 
-  def __init__(self, last: Choice | None, least: Fraction):
+  def __init__(self, last: Choice | None):
     """Prepares a run that repeats choices and then makes new choices.
 
     Args:
       last: The last choice to repeat, or None to begin with a new choice.
-      least: Minimum weight of a path; lighter paths are not followed.
     """
     self.planned = []  # the choices to repeat, in reverse order
     while last is not None:
@@ -110,7 +109,7 @@ class Path:
       last = last.before
     self.last: Choice | None = None  # the latest choice
     self.weight = Fraction(1)
-    self.edge = False  # whether a choice has no weight
+    self.at_zero = False  # whether a choice has no weight
     self.others: list[tuple[float, Choice]] = []  # weights and ends of branches
     self.bounds: frozenset = frozenset()  # on the noise: see ratios.py
     self.variables = 0  # number of exponential variables
@@ -119,7 +118,6 @@ class Path:
     self.number = 0  # number of the run; a repetition has the next number
     self.draws = 0
     self.work = 0  # grows as the time that integrals take
-    self._least = least
 
   def chance(self, new: Iterable[tuple]) -> Fraction:
     """Returns the probability of new bounds on the noise."""
@@ -130,13 +128,15 @@ class Path:
       raise CutError
     return ratios.chance(linked | new) / ratios.chance(linked)
 
-  def choose(self, weights: Sequence[Fraction], edge: int | None = None) -> int:
+  def choose(
+    self, weights: Sequence[Fraction], at_zero: int | None = None
+  ) -> int:
     """Makes a choice.
 
     Args:
       weights: Weights of the outcomes; their sum is 1.
-      edge: Index of an outcome of weight 0 that is possible nevertheless. It is
-        chosen at most once in a run.
+      at_zero: Index of an outcome of weight 0 that is possible nevertheless. It
+        is chosen at most once in a run.
 
     Returns:
       The index of the chosen outcome.
@@ -150,20 +150,21 @@ class Path:
       index = max(range(len(weights)), key=weights.__getitem__)
       choice = Choice(self.last, index, weights, False)
       for i, weight in enumerate(weights):
-        share = self.weight * (1 if i == edge else weight)
-        if i == index or share < self._least or (i == edge and self.edge):
+        share = self.weight * (1 if i == at_zero else weight)
+        if i == index or share < _LEAST or (i == at_zero and self.at_zero):
           continue
-        other = choice._replace(index=i, edge=i == edge)
+        other = choice._replace(index=i, at_zero=i == at_zero)
         self.others.append((float(share), other))
     self.last = choice
-    self.edge |= choice.edge
-    if not choice.edge:
+    self.at_zero |= choice.at_zero
+    if not choice.at_zero:
       self.weight *= weights[choice.index]
-    if self.weight < self._least:
+    if self.weight < _LEAST:
       raise CutError
     return choice.index
 
 
+_LEAST = Fraction(1e-15)  # lighter paths are not followed
 _MOST_DRAWS = 100_000  # on one path; a loop without end is cut
 _MOST_BOUNDS = 40  # linked by shared noise; more take minutes to integrate
 _current: list[Path] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import decimal
 import functools
 import importlib
 import inspect
@@ -30,6 +31,7 @@ from tv_jax.certify.dice.generators import (
 from tv_jax.certify.dice.paths import ExploreError, is_users, refuse
 
 _ARRAYS = "array", "asarray", "asanyarray", "ascontiguousarray"
+_DECIMAL = decimal.Decimal
 _INHERITED = object()  # stands for a method that a class does not define
 _GENERATORS = {
   np.random.Generator: Dice,
@@ -115,6 +117,27 @@ def _of_lists() -> dict[str, _OfLists]:
   return {name: _OfLists(function) for name, function in found.items()}
 
 
+class _Decimals(type):
+  """The type of `decimal.Decimal`'s stand-in.
+
+  Decimal is in C and raises a TypeError, which a program may catch.
+  """
+
+  def __call__(cls, *arguments, **named):
+    """Makes a Decimal; refuses a random number."""
+    if arrays.holds([*arguments, *named.values()]):
+      refuse("makes a Decimal of a random number")
+    return _DECIMAL(*arguments, **named)
+
+  def __instancecheck__(cls, value):
+    """Tells whether a value is a Decimal."""
+    return isinstance(value, _DECIMAL)
+
+  def __getattr__(cls, name: str):
+    """Returns an attribute of Decimal."""
+    return cls if name == "from_float" else getattr(_DECIMAL, name)
+
+
 def _is_of_floats(value) -> bool:
   """Tells whether a value is a function of NumPy that fails on objects."""
   if not isinstance(value, np.ufunc):
@@ -132,6 +155,7 @@ def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
     (np, _of_lists()),
     # The encoder in C would take a random number for no float.
     (json.encoder, {"c_make_encoder": None}),
+    (decimal, {"Decimal": _Decimals("Decimal", (), {})}),
   ]
   if "torch" in sys.modules:
     # Torch imports sympy on demand, and sympy needs a real generator.
