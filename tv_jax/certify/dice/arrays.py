@@ -74,11 +74,32 @@ class Array(np.ndarray):
 
   def __array_ufunc__(self, ufunc, method, *inputs, out=(), **named):
     """Executes one of NumPy's functions of entries, or refuses it."""
-    return by_ufunc(ufunc, method, inputs, out, named)
+    name = ufunc.__name__
+    if name not in OPERATIONS:
+      refuse(f"takes {name}() of a random number")
+    kinds = {_plain(x).dtype.kind for x in out if x is not None}
+    if kinds - {"O", "b"}:
+      refuse(f"puts np.{name} of random numbers into an array of numbers")
+    named = named | {"out": out} if out else named
+    result = _called(getattr(OPERATIONS[name], method), name, inputs, named)
+    if out and out[0] is not None:
+      return out[0]
+    if name in ANSWERS:
+      return np.asarray(result, bool)[()]
+    return random(result)
 
   def __array_function__(self, function, types, arguments, named):
     """Executes another function of NumPy, or refuses it."""
-    return by_function(function, arguments, named)
+    name = function.__name__
+    if name in _METHODS:
+      array, *rest = arguments
+      array = np.array(array, object).view(Array)
+      return getattr(array, _METHODS[name])(*rest, **named)
+    if name == "searchsorted":
+      return _searched(*arguments, **named)
+    if name not in _FUNCTIONS:
+      refuse(f"gives random numbers to np.{name}")
+    return random(_called(function, name, arguments, named))
 
   @property
   def __jax_array__(self):
@@ -151,37 +172,6 @@ def _as_python(value):
   return value.as_kind(float) if type(value) is Cell else value
 
 
-def by_ufunc(ufunc, method: str, inputs, out, named) -> Any:
-  """Stands for one of NumPy's functions of entries."""
-  name = ufunc.__name__
-  if name not in OPERATIONS:
-    refuse(f"takes {name}() of a random number")
-  kinds = {_plain(x).dtype.kind for x in out if x is not None}
-  if kinds - {"O", "b"}:
-    refuse(f"puts np.{name} of random numbers into an array of numbers")
-  named = named | {"out": out} if out else named
-  result = _called(getattr(OPERATIONS[name], method), name, inputs, named)
-  if out and out[0] is not None:
-    return out[0]
-  if name in ANSWERS:
-    return np.asarray(result, bool)[()]
-  return random(result)
-
-
-def by_function(function, arguments, named) -> Any:
-  """Stands for one of NumPy's other functions."""
-  name = function.__name__
-  if name in _METHODS:
-    array, *rest = arguments
-    array = np.array(array, object).view(Array)
-    return getattr(array, _METHODS[name])(*rest, **named)
-  if name == "searchsorted":
-    return _searched(*arguments, **named)
-  if name not in _FUNCTIONS:
-    refuse(f"gives random numbers to np.{name}")
-  return random(_called(function, name, arguments, named))
-
-
 def _searched(a, v, side="left", sorter=None):
   """Stands for np.searchsorted."""
   if sorter is not None:
@@ -193,11 +183,16 @@ Cell.__array_ufunc__ = Array.__array_ufunc__  # pyright: ignore
 Cell.__array_function__ = Array.__array_function__  # pyright: ignore
 
 
-def holds(value) -> bool:
-  """Tells whether nested lists hold a random number or an array of them."""
+def holds(value, *kinds: type) -> bool:
+  """Tells whether nested lists hold a random number, or an array of them.
+
+  Args:
+    value: The lists.
+    *kinds: Further types of arrays of random numbers.
+  """
   if isinstance(value, list | tuple):
-    return any(map(holds, value))
-  return isinstance(value, Array) or type(value) is Cell
+    return any(holds(x, *kinds) for x in value)
+  return isinstance(value, (Array, *kinds)) or type(value) is Cell
 
 
 def _refusing(name: str) -> property:

@@ -96,18 +96,11 @@ def _reading(function: Callable) -> Callable:
   """Makes a function that bypasses `Random` refuse random tensors."""
 
   def called(*arguments, **named):
-    if _holds([*arguments, *named.values()]):
+    if arrays.holds([*arguments, *named.values()], Random):
       refuse(f"gives random numbers to torch.{function.__name__}")
     return function(*arguments, **named)
 
   return called
-
-
-def _holds(data) -> bool:
-  """Tells whether nested lists hold a random tensor, array or number."""
-  if isinstance(data, list | tuple):
-    return any(map(_holds, data))
-  return isinstance(data, Random) or arrays.holds(data)
 
 
 def _seeding(module) -> dict[str, Any]:
