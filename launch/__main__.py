@@ -18,12 +18,14 @@ import pathlib
 import shlex
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 
 from absl import flags
 
 from experiments.experiment import NAMES, find
-from launch import here, on_ray, on_slurm
-from launch.units import expand
+from launch import on_ray, on_slurm
+from launch.units import Unit, expand
 from tv_jax.io import cli, config_flag
 
 _EXPERIMENTS = flags.DEFINE_spaceseplist(
@@ -112,7 +114,7 @@ def main() -> int:
   if _BACKEND.value == "ray" and rest:
     failed = on_ray.run(rest, _ADDRESS.value, _CPUS.value, _LOCAL_GPUS.value)
   else:
-    failed = here.run(rest)
+    failed = _run_here(rest)
   for unit in failed:
     print(f"FAILED: {unit.progress}", file=sys.stderr)
   # Without a finished unit an experiment has no tables.
@@ -120,6 +122,21 @@ def main() -> int:
   ready = [name for name in chosen if find(name).name in done]
   status = subprocess.run([*run, *ready, *render]).returncode if ready else 0
   return int(bool(failed)) or status
+
+
+def _run_here(units: Sequence[Unit]) -> list[Unit]:
+  """Runs units one after the other, and returns those that failed."""
+  failed = []
+  for i, unit in enumerate(units, 1):
+    print(f"{i}/{len(units)} {unit.name}", flush=True)
+    begin = time.monotonic()
+    unit.folder.mkdir(parents=True, exist_ok=True)
+    with unit.log.open("ab") as log:
+      status = subprocess.run(unit.command, stdout=log, stderr=log).returncode
+    print(f"{unit.progress}, {time.monotonic() - begin:.0f} s", flush=True)
+    if status:
+      failed.append(unit)
+  return failed
 
 
 if __name__ == "__main__":
