@@ -84,25 +84,19 @@ class Speech:
     """Begins with an empty text."""
     self.text, self._tokens, self._tokenizer = "", [], tokenizer
 
-  def say(self, tokens: Sequence[int]) -> str:
-    """Adds tokens; returns the new text, without an incomplete character."""
+  def say(self, tokens: Sequence[int] = (), end: bool = False) -> str:
+    """Adds tokens, and returns the new text.
+
+    An incomplete character is held back until the end.
+    """
     self._tokens += tokens
-    return self._new(self._whole().rstrip("\ufffd"))
-
-  def rest(self) -> str:
-    """Returns the text that was held back, after the last token."""
-    return self._new(self._whole())
-
-  def _whole(self):
-    # Cleaning would remove spaces that were already returned.
-    return self._tokenizer.decode(
+    whole = self._tokenizer.decode(
       self._tokens,
       skip_special_tokens=True,
+      # Cleaning would remove spaces that were already returned.
       clean_up_tokenization_spaces=False,
     )
-
-  def _new(self, whole):
-    new = whole[len(self.text) :]
+    new = (whole if end else whole.rstrip("\ufffd"))[len(self.text) :]
     self.text += new
     return new
 
@@ -143,7 +137,7 @@ class Chat:
         times.append(time.monotonic())
     except KeyboardInterrupt:
       print("\nStopped. Ctrl-C again ends the conversation.", file=sys.stderr)
-    print(speech.rest())
+    print(speech.say(end=True))
     if counts[1:]:
       speed = sum(counts[1:]) / (times[-1] - times[0])
       note = f"{np.mean(counts):.2f} tokens a cycle, {speed:.1f} a second"

@@ -100,11 +100,11 @@ def test_speech_token_by_token_is_the_text(kind, pieces):
   said = [speech.say([token]) for token in tokens]
   assert "".join(said) == speech.text == " abnn\u00e9\u20ac\U0001f98a"
   assert said.count("") >= 1 + 1 + 2 + 3  # a special token, parts of letters
-  assert speech.rest() == ""
+  assert speech.say(end=True) == ""
   # Half of a letter is told when no more can come.
   speech = Speech(tokenizer)
   assert speech.say(tokens[-2:-1]) == ""
-  assert speech.rest() == "\ufffd"
+  assert speech.say(end=True) == "\ufffd"
 
 
 def test_the_unknown_token_completes_no_stop_string(pieces):
