@@ -225,6 +225,7 @@ def test_a_draft_that_knows_few_tokens_is_written_and_loaded(kind, tmp_path):
   [
     ({"temperature": 0.0}, "temperature=0.0: give a number of at least"),
     ({"answer": (5,), "depth": 2}, "depth=2: give 1 at most"),
+    ({"depth": 0}, "depth=0: give an integer of at least"),
     ({"answer": ()}, "no conversation has an answer"),
     ({"answer": (5, 96)}, "token 96 is in the text"),
   ],
@@ -250,9 +251,9 @@ def test_the_loss_is_what_laws_say(known):
   logits = passes.logits(target.params, features)
   normaliser = jax.nn.logsumexp(logits, axis=-1)
   rows = rows._replace(features=features, normaliser=normaliser, read=features)
-  laws = passes.unembedding(target.params)
-  taken = laws if known is None else laws[known], made.borrowed
-  loss = functools.partial(learning.loss, made.module, shape, 0, 1.0, *taken)
+  loss = functools.partial(
+    learning.loss, made.module, shape, 0, 1.0, made.borrowed
+  )
   found, slope = jax.jit(jax.value_and_grad(loss))(
     made.trained, jax.random.key(0), rows
   )
@@ -316,13 +317,6 @@ def test_a_run_is_as_long_as_its_score():
   assert [len(x.gain) for x in (scores, others)] == [4, 6]
   assert len(others.over(scores, "traversal")) == 4
   assert len(scores.over(others, "traversal")) == 4
-
-
-def test_a_depth_below_one_is_refused():
-  pair = checkpoints.pair()
-  text = [distill.Conversation(prompt=(1,), answer=(2, 3))]
-  with pytest.raises(ValueError, match="depth=0: give an integer of at least"):
-    distill.score(pair, text, depth=0)
 
 
 # Whole runs.

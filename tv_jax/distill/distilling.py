@@ -18,17 +18,15 @@ import numpy as np
 from tv_jax import probs
 from tv_jax.distill import data, drafts, learning, scoring, training
 from tv_jax.distill import text as texts
-from tv_jax.distill.chances import Known
 from tv_jax.distill.data import Shape
 from tv_jax.distill.drafts import Trainee
 from tv_jax.distill.scoring import Scores
 from tv_jax.distill.text import Conversation, Writing, option
-from tv_jax.drafting import passes
 from tv_jax.engine.pair import Pair
 from tv_jax.io import checks, disk
 from tv_jax.io.errors import UserError
 from tv_jax.io.progress import Progress, silent
-from tv_jax.models import Model, products, quantised
+from tv_jax.models import Model
 
 ABOUT = "training.json"  # how a draft was made; in the draft's directory
 # Default number of roots of a conversation that a one-pass draft learns from in
@@ -161,7 +159,7 @@ def distill(
       ),
       steps,
       path,
-      frozen=(_unembedding(pair.target, draft), draft.borrowed),
+      frozen=(draft.borrowed,),
       save_every=SAVE,
       after_step=after_step,
     )
@@ -178,15 +176,6 @@ def _check(settings: Training, writing: Writing, target: Model) -> None:
   for name in ("depth", "rows", "length", "held_out"):
     checks.integer(1)(getattr(settings, name), name)
   drafts.check(settings.kind, target)
-
-
-def _unembedding(target: Model, draft: Trainee) -> jax.Array:
-  """Returns the target's unembedding [U, E] of the tokens the draft knows."""
-  known = Known.of(draft.params, draft.module.config)
-  unembedding = passes.unembedding(target.params)
-  if known.tokens is not None:
-    unembedding = products.take(unembedding, known.tokens)
-  return quantised.dequantised(unembedding).astype("float32")
 
 
 def _score(

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from tv_jax.distill.chances import overlap, teacher_forced_levels
 from tv_jax.distill.data import Rows, Shape
 from tv_jax.drafting import passes
-from tv_jax.models import products
 
 # Weight of the loss of the confidence.
 _CONFIDENCE = 0.1
@@ -23,7 +22,6 @@ def loss(
   shape: Shape,
   roots: int,
   temperature: float,
-  unembedding: jax.Array,
   borrowed: dict,
   trained,
   key,
@@ -39,18 +37,15 @@ def loss(
     shape: Padded sizes of the conversations.
     roots: Number of random roots of each row; 0: all.
     temperature: Temperature of the target and the draft.
-    unembedding: [U, E] the target's unembedding of the tokens that the draft
-      knows.
-    borrowed: Parameters that are not trained.
+    borrowed: Parameters that are not trained, with the target's unembedding
+      [U, E] of the tokens that the draft knows among them.
     trained: Parameters that are trained.
     key: Random key that chooses the roots.
     rows: The conversations, from `Corpus.rows`.
   """
   params, width = trained | borrowed, shape.W + shape.D - 1
   features = jnp.asarray(rows.features, jnp.float32)
-  log_p = products.logits(
-    passes.window(features, rows.first, width), unembedding
-  )
+  log_p = passes.logits(borrowed, passes.window(features, rows.first, width))
   log_p /= temperature
   log_p -= passes.window(rows.normaliser, rows.first, width)[..., None]
   places = choose_roots(roots or shape.W, shape.W, rows, key)
