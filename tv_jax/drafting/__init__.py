@@ -1,7 +1,7 @@
 """Drafting: the kinds of draft models, and how they draft trees."""
 
 from tv_jax.drafting.drafter import Committed, Drafter
-from tv_jax.drafting.growers import Drafted, Growing, grow
+from tv_jax.drafting.growers import Drafted, grow
 from tv_jax.drafting.kinds import (
   KINDS,
   DraftKind,
@@ -18,7 +18,6 @@ __all__ = [
   "DraftKind",
   "Drafted",
   "Drafter",
-  "Growing",
   "Independent",
   "drafter_of",
   "grow",

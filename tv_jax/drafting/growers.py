@@ -30,17 +30,6 @@ class Drafted(NamedTuple):
   fault: jax.Array  # [B] bool: a confidence was NaN
 
 
-class Growing(NamedTuple):
-  """Inputs of drafting that stay the same from level to level."""
-
-  drafter: Drafter
-  params: dict  # parameters of the draft model
-  proposal: Proposal  # how siblings are drawn
-  # logits [.., V] -> probabilities [.., V]
-  to_probabilities: Callable[[jax.Array], jax.Array]
-  keys: jax.Array  # [B]
-
-
 class _Level(NamedTuple):
   """The nodes of a level that have children."""
 
@@ -51,25 +40,33 @@ class _Level(NamedTuple):
 
 
 def grow(
-  growing: Growing,
+  drafter: Drafter,
+  params: dict,
   tree: Tree,
   committed: Committed,
   length: jax.Array,
   cache: Cache,
+  *,
+  keys: jax.Array,
+  proposal: Proposal,
+  to_probabilities: Callable[[jax.Array], jax.Array],
 ) -> Drafted:
   """Drafts a tree for each row, level by level.
 
   Nodes that have children are run through the draft.
 
   Args:
-    growing: The drafter, and how it draws.
+    drafter: The draft's functions.
+    params: The draft's parameters.
     tree: The tree.
     committed: The tokens committed since the last draft.
     length: [B] Number of committed tokens.
     cache: The draft's cache.
+    keys: [B] Random keys.
+    proposal: How siblings are drawn.
+    to_probabilities: Makes probabilities [.., V] of logits [.., V].
   """
-  drafter, params = growing.drafter, growing.params
-  keys = _keys(growing, tree)
+  keys = _keys(keys, tree)
   logits, features, cache, block = drafter.begin(
     params, committed, length, cache
   )
@@ -77,7 +74,7 @@ def grow(
   level = _Level(
     np.array([ROOT]),
     jnp.ones((B, 1), bool),
-    growing.to_probabilities(logits),
+    to_probabilities(logits),
     features,
   )
   tokens, levels = [last_committed(committed)], [level.q]
@@ -86,7 +83,7 @@ def grow(
     if drafter.stop:
       level, undefined = _stop_unsure(drafter, level)
       fault |= undefined
-    drawn = _draw(growing.proposal, keys[:, level.nodes], tree, nodes, level)
+    drawn = _draw(proposal, keys[:, level.nodes], tree, nodes, level)
     tokens.append(drawn)
     inner = tree.inner[np.isin(tree.inner, nodes)]
     if not len(inner):
@@ -104,7 +101,7 @@ def grow(
       cache,
       block,
     )
-    q = growing.to_probabilities(logits)
+    q = to_probabilities(logits)
     level = _Level(inner, own != INVALID, q, features)
     levels.append(level.q)
   return Drafted(
@@ -116,14 +113,14 @@ def grow(
   )
 
 
-def _keys(growing: Growing, tree: Tree) -> jax.Array:
+def _keys(keys: jax.Array, tree: Tree) -> jax.Array:
   """Returns a key for each node that has children: [B, nodes].
 
   All are folded at once, since a loop for each level takes long to compile.
   """
   fold = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)), (0, None))
   nodes = np.arange(np.max(tree.inner) + 1, dtype=np.int32)
-  return fold(growing.keys, nodes)
+  return fold(keys, nodes)
 
 
 def _stop_unsure(drafter: Drafter, level: _Level):

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 from tv_jax import drafting, probs
 from tv_jax import tree as tree_lib
-from tv_jax.drafting import Committed, Drafted, Growing
+from tv_jax.drafting import Committed, Drafted
 from tv_jax.drafting.drafter import last_committed
 from tv_jax.engine.config import Static
 from tv_jax.engine.state import (
@@ -171,15 +171,16 @@ def grow(static: Static, params: Params, state: State) -> Drafted:
   assert static.proposal
   assert params.draft is not None
   assert state.caches.draft is not None
-  growing = Growing(
-    drafter=static.drafter,
-    params=params.draft,
+  return drafting.grow(
+    static.drafter,
+    params.draft,
+    static.tree,
+    state.committed,
+    state.length,
+    state.caches.draft,
+    keys=_keys(state)[:, 0],
     proposal=static.proposal,
     to_probabilities=_sampling(static, params.draft_temperature),
-    keys=_keys(state)[:, 0],
-  )
-  return drafting.grow(
-    growing, static.tree, state.committed, state.length, state.caches.draft
   )
 
 
