@@ -1,9 +1,7 @@
 """What is named by text or by itself is found, and has one name."""
 
 import dataclasses
-import functools
 import sys
-import types
 
 import pytest
 
@@ -12,7 +10,7 @@ from tv_jax import proposals, tree, verifiers
 from tv_jax.engine.config import Options, decode_config
 from tv_jax.io import names
 from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import UP, VERIFIERS, Verifier
+from tv_jax.verifiers import VERIFIERS, Verifier
 
 MODULE = """
 import functools
@@ -97,44 +95,16 @@ def test_a_users_rule_proposal_and_tree_are_imported(folder):
   assert tree.parse("my_module:Held.wide") == tree.chain(2)
 
 
-def test_the_same_thing_has_the_same_name_by_text_and_by_itself(folder):
-  texts = ["my_module:rule", "my_module:decide", "my_module:of_factory"]
-  for text in [*texts, "my_module:bound"]:
-    rule = verifiers.resolve(text)
-    thing = getattr(sys.modules["my_module"], text.partition(":")[2])
-    assert rule.name == text
-    assert verifiers.resolve(thing) == rule
-  mine = proposals.resolve("my_module:mine")
-  assert proposals.resolve(sys.modules["my_module"].mine) == mine
-  assert mine.name == "my_module:mine"
-
-
-def test_what_no_module_holds_is_called_by_its_own_name(folder):
-  verifiers.resolve("my_module:rule")
-  make = sys.modules["my_module"].make
-  assert "make.<locals>.decide" in verifiers.resolve(make(1)).name
-  bound = functools.partial(make(1), scale=0.5)
-  assert verifiers.resolve(bound).name.endswith("decide(scale=0.5)")
-  named = Verifier(decision=make(1), name="first")
+def test_a_name_is_the_text_or_the_given_one_or_the_functions(folder):
+  for text in ("my_module:rule", "my_module:of_factory", "my_module:bound"):
+    assert verifiers.resolve(text).name == text
+  module = sys.modules["my_module"]
+  for thing in (module.rule, module.decide, module.bound):
+    assert verifiers.resolve(thing).name == "my_module:decide"
+  assert verifiers.resolve(module.of_factory).name.endswith("<locals>.decide")
+  named = Verifier(decision=module.bound, name="first")
   assert verifiers.resolve(named).name == "first"
-
-
-def test_a_given_name_comes_before_the_variables(monkeypatch):
-  """In a notebook, `traversal = Verifier(.., name="mine")` is "mine"."""
-  notebook = types.ModuleType("__main__")
-  monkeypatch.setitem(sys.modules, "__main__", notebook)
-  source = """
-def offers(*args):
-  return None
-traversal = Verifier(offers=offers, walk=UP, name="mine")
-other = dataclasses.replace(VERIFIERS["traversal"], offers=offers)
-"""
-  held = vars(notebook)
-  held |= {"Verifier": Verifier, "VERIFIERS": VERIFIERS, "UP": UP}
-  exec(source, held | {"dataclasses": dataclasses}, held)
-  assert verifiers.resolve(notebook.traversal).name == "mine"
-  # It was copied with the built-in's name, which is not its own.
-  assert verifiers.resolve(notebook.other).name == "other"
+  assert verifiers.resolve(named) == named
 
 
 def test_nothing_of_ones_own_has_a_built_ins_name(folder):

@@ -19,7 +19,6 @@ import re
 import sys
 import sysconfig
 import traceback
-import types
 import typing
 from collections.abc import Iterator, Mapping
 
@@ -54,12 +53,11 @@ def resolve(
     of_function: Makes an object of a function.
 
   Returns:
-    The object. Its name is the given text; or its attribute `name`; or
-    "module:name", if it is a variable of a module; or the name of its first
-    function.
+    The object. Its name is the given text; or its attribute `name`; or the name
+    of its first function.
 
   Raises:
-    ValueError: The object is unknown or unnamed, or has a built-in's name.
+    ValueError: The object is unknown, or has a built-in's name.
   """
   text = thing if isinstance(thing, str) else ""
   found: typing.Any = thing
@@ -79,15 +77,11 @@ def resolve(
   if found in table.values() and text in ("", found.name):
     return found
   functions = filter(callable, vars(found).values())
-  # A copy of a built-in still has its name; the variable's is better.
-  given = "" if found.name in table else found.name
-  name = text or given or qualified_name(thing) or found.name
-  name = name or qualified_name(next(functions))
-  if not name or name in table:
-    problem = f"has the name {name!r} of a built-in" if name else "has no name"
+  name = text or found.name or _function_name(next(functions))
+  if name in table:
     raise UserError(
-      f"a {kind} of your own {problem}: give it another, as in"
-      f' {class_.__name__}(name="mine", ..)'
+      f"a {kind} of your own has the name {name!r} of a built-in: give it"
+      f' another, as in {class_.__name__}(name="mine", ..)'
     )
   return dataclasses.replace(typing.cast(typing.Any, found), name=name)
 
@@ -125,26 +119,14 @@ def raised(error: BaseException) -> str:
   return reason + place
 
 
-def qualified_name(thing) -> str:
-  """Returns an object's name, `module:name`, or "".
-
-  The name is a variable's in the module of the object's functions, or else the
-  function's. The name of a `functools.partial` has its arguments.
-  """
-  for function in _functions(thing):
-    module = function.__module__
-    held = vars(sys.modules[module]) if module in sys.modules else {}
-    names = [name for name, value in held.items() if value is thing]
-    if isinstance(thing, functools.partial):
-      bound = [*map(repr, thing.args)]
-      bound += [f"{key}={value!r}" for key, value in thing.keywords.items()]
-      names.append(f"{function.__qualname__}({', '.join(bound)})")
-    if isinstance(thing, types.FunctionType):
-      names.append(function.__qualname__)
-    if names:
-      # Objects of a script or a notebook cannot be imported by name.
-      return names[0] if module == "__main__" else f"{module}:{names[0]}"
-  return ""
+def _function_name(function) -> str:
+  """Returns `module:name` of a function, or of the one that a partial binds."""
+  while isinstance(function, functools.partial):
+    function = function.func
+  name = getattr(function, "__qualname__", type(function).__qualname__)
+  # What a script or a notebook defines cannot be imported by name.
+  module = function.__module__
+  return name if module == "__main__" else f"{module}:{name}"
 
 
 def source_hash(name: str) -> str:
@@ -162,21 +144,6 @@ def source_hash(name: str) -> str:
   for path in sorted(files):
     digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
   return digest.hexdigest()[:16]
-
-
-def _functions(thing) -> Iterator[types.FunctionType]:
-  """Yields the Python functions that an object consists of."""
-  if isinstance(thing, functools.partial):
-    yield from _functions(thing.func)
-  elif isinstance(thing, types.FunctionType):
-    yield thing
-  elif callable(thing) and not isinstance(thing, type):
-    yield from _functions(vars(type(thing)).get("__call__"))
-  for value in getattr(thing, "__dict__", {}).values():
-    if isinstance(
-      value, types.FunctionType | functools.partial
-    ) or dataclasses.is_dataclass(value):
-      yield from _functions(value)
 
 
 def _collect(name: str, files: set[pathlib.Path]) -> None:
