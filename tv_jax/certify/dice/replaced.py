@@ -31,7 +31,6 @@ from tv_jax.certify.dice.generators import (
 from tv_jax.certify.dice.paths import ExploreError, is_users, refuse
 
 _ARRAYS = "array", "asarray", "asanyarray", "ascontiguousarray"
-_DECIMAL = decimal.Decimal
 _INHERITED = object()  # stands for a method that a class does not define
 _GENERATORS = {
   np.random.Generator: Dice,
@@ -91,58 +90,54 @@ def _arrays(make: Callable, value, *arguments, **named) -> Any:
   return arrays.random(make(value, object))
 
 
-class _OfLists:
-  """Stands for a function of NumPy; random numbers in a list become an array.
+class _Called:
+  """Stands for a function or a class in C, and is called in another way."""
+
+  def __init__(self, real: Callable, call: Callable):
+    """Keeps the function or class, and what is called in place of it."""
+    self._real, self._call = real, call
+
+  def __call__(self, *arguments, **named):
+    """Calls it."""
+    return self._call(self._real, *arguments, **named)
+
+  def __getattr__(self, name: str):
+    """Returns an attribute of the function or class."""
+    return getattr(self._real, name)
+
+  def __instancecheck__(self, value):
+    """Tells whether a value is an instance of the class."""
+    return isinstance(value, self._real)
+
+
+def _on_lists(function: Callable, *arguments, **named):
+  """Calls a function of NumPy; random numbers in a list become an array.
 
   NumPy would give them to the function as objects, which some fail on.
   """
-
-  def __init__(self, function: Callable):
-    """Keeps the function."""
-    self._function = function
-
-  def __call__(self, *arguments, **named):
-    """Calls the function."""
-    arguments = (np.asarray(x) if arrays.holds(x) else x for x in arguments)
-    return self._function(*arguments, **named)
-
-  def __getattr__(self, name: str):
-    """Returns an attribute of the function."""
-    return getattr(self._function, name)
+  arguments = (np.asarray(x) if arrays.holds(x) else x for x in arguments)
+  return function(*arguments, **named)
 
 
-def _of_lists() -> dict[str, _OfLists]:
+def _of_lists() -> dict[str, _Called]:
   found = {"argmax": np.argmax, "argmin": np.argmin}
-  found |= {k: x for k, x in vars(np).items() if _is_of_floats(x)}
-  return {name: _OfLists(function) for name, function in found.items()}
+  for name, value in vars(np).items():
+    if isinstance(value, np.ufunc) and "O" not in "".join(value.types):
+      found[name] = value
+  return {name: _Called(value, _on_lists) for name, value in found.items()}
 
 
-class _Decimals(type):
-  """The type of `decimal.Decimal`'s stand-in.
+def _decimal() -> _Called:
+  """Returns a stand-in for Decimal, to which random numbers are no floats."""
 
-  Decimal is in C and raises a TypeError, which a program may catch.
-  """
-
-  def __call__(cls, *arguments, **named):
-    """Makes a Decimal; refuses a random number."""
+  def make(kind: Callable, *arguments, **named):
     if arrays.holds([*arguments, *named.values()]):
       refuse("makes a Decimal of a random number")
-    return _DECIMAL(*arguments, **named)
+    return kind(*arguments, **named)
 
-  def __instancecheck__(cls, value):
-    """Tells whether a value is a Decimal."""
-    return isinstance(value, _DECIMAL)
-
-  def __getattr__(cls, name: str):
-    """Returns an attribute of Decimal."""
-    return cls if name == "from_float" else getattr(_DECIMAL, name)
-
-
-def _is_of_floats(value) -> bool:
-  """Tells whether a value is a function of NumPy that fails on objects."""
-  if not isinstance(value, np.ufunc):
-    return False
-  return not any("O" in types for types in value.types)
+  made = _Called(decimal.Decimal, make)
+  vars(made)["from_float"] = made
+  return made
 
 
 def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
@@ -155,7 +150,7 @@ def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
     (np, _of_lists()),
     # The encoder in C would take a random number for no float.
     (json.encoder, {"c_make_encoder": None}),
-    (decimal, {"Decimal": _Decimals("Decimal", (), {})}),
+    (decimal, {"Decimal": _decimal()}),
   ]
   if "torch" in sys.modules:
     # Torch imports sympy on demand, and sympy needs a real generator.
