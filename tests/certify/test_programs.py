@@ -136,9 +136,9 @@ def recovers_at_once(tree, tokens, q, p, rng):
 def test_a_bonus_drawn_after_every_node_of_64_tokens_is_decided(monkeypatch):
   """Two rows of 64 tokens at once would have too many paths."""
   asked = WITHOUT_REPLACEMENT, "chain", certify.Settings()
-  every = plan.of_program(False, *asked)
+  every, _ = plan.of_program(False, *asked)
   wide = [x for x in every if x.world.vocabulary == plan.WIDE]
-  monkeypatch.setattr(plan, "of_program", lambda *_: wide)
+  monkeypatch.setattr(plan, "of_program", lambda *_: (wide, len(wide)))
   assert certify.check_program(recovers_at_once, tree="chain").lossless
   cut_last = functools.partial(verify, bug="bonus cut")
   found = certify.check_program(cut_last, tree="chain")

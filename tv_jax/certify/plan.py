@@ -43,7 +43,6 @@ class Trial(NamedTuple):
 
   tree: Tree | None  # None for a cycle
   world: World
-  needed: bool  # without this case no program is LOSSLESS
 
 
 def coins_low(tree: Tree) -> np.ndarray:
@@ -96,8 +95,8 @@ def of_program(
   proposal: Proposal,
   asked: Tree | str | None,
   settings: Settings,
-) -> list[Trial]:
-  """Returns all cases of a program.
+) -> tuple[list[Trial], int]:
+  """Returns all cases of a program, and how many it needs to be LOSSLESS.
 
   Args:
     cycle: Whether the program drafts for itself.
@@ -109,22 +108,22 @@ def of_program(
   kinds = [*itertools.islice(itertools.cycle(worlds.KINDS), count)]
   first, rest = kinds[: len(worlds.KINDS)], kinds[len(worlds.KINDS) :]
 
-  def of(tree, V, kinds, needed=True, **limits):
+  def of(tree, V, kinds, **limits):
     tree = None if cycle else tree_lib.resolve(tree or "kary:2x2")
     widest = tree.max_children if tree else 1
     V = worlds.tokens_for(widest, V)
     limits = {"least": widest, **limits}
     seeds = ((settings.seed, next(numbers), V) for _ in kinds)
     return [
-      Trial(tree, worlds.on_demand(kind, V, seed, **limits), needed)
+      Trial(tree, worlds.on_demand(kind, V, seed, **limits))
       for kind, seed in zip(kinds, seeds, strict=True)
     ]
 
   chains = asked == CHAINS
   usual = "chain:2" if chains else asked
   if settings.vocabulary or (asked and not chains):
-    what = usual, settings.vocabulary
-    return of(*what, first) + of(*what, rest, needed=False)
+    made = of(usual, settings.vocabulary, first)
+    return made + of(usual, settings.vocabulary, rest), len(made)
   made = of(usual, 3, first)
   if chains or cycle:
     made += of("chain:2", 5, first[:4], draft=(5, 1))
@@ -145,7 +144,7 @@ def of_program(
   for target in ((WIDE, 2), (2, WIDE, 2), (2, 2, WIDE))[: 2 + cycle]:
     made += of("chain:1", WIDE, ["p nearly q"], draft=(2, 1), target=target)
   made += of("chain:1", WIDE, ["smooth"], draft=(WIDE, 1), target=(2,))
-  return made + of(usual, 3, rest, needed=False)
+  return made + of(usual, 3, rest), len(made)
 
 
 def _below(node: int, siblings: int) -> Tree:
