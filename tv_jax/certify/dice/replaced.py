@@ -93,7 +93,7 @@ def _arrays(make: Callable, value, *arguments, **named) -> Any:
 class _Called:
   """Stands for a function or a class in C, and is called in another way."""
 
-  def __init__(self, real: Callable, call: Callable):
+  def __init__(self, real: Any, call: Callable):
     """Keeps the function or class, and what is called in place of it."""
     self._real, self._call = real, call
 
