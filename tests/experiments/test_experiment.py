@@ -149,14 +149,6 @@ def test_what_is_missing_is_said_and_what_differs_is_refused(tmp_path):
     experiment.read(tmp_path)
 
 
-def test_runs_with_different_baselines_are_refused(tmp_path):
-  made = [*planted(["chain:5"], lambda tree, t: 0.0)]
-  unit(tmp_path / "a", made)
-  unit(tmp_path / "b", made, baseline="traversal")
-  with pytest.raises(ValueError, match='baseline: "token_level" there'):
-    experiment.read(tmp_path)
-
-
 @pytest.mark.parametrize(
   ("name", "refused"),
   [

@@ -9,7 +9,7 @@ import pathlib
 import zlib
 from collections.abc import Sequence
 
-from tv_jax.io import reading
+from tv_jax.io import checks, reading
 from tv_jax.io.errors import UserError
 from tv_jax.runs.records import ALL
 
@@ -115,22 +115,16 @@ def _question(row: dict, number: int, category: str) -> Question:
   """Returns a line's question; defaults are the line's number and category."""
   row = {name: value for name, value in row.items() if value is not None}
   prompt = row.get("prompt")
-  prompt = [prompt] if isinstance(prompt, str) else prompt
-  turns = row.get("turns") or prompt
-  name = row.get("question_id", number)
+  turns = row.get("turns") or ([prompt] if isinstance(prompt, str) else prompt)
   if not turns:
     raise UserError("give a prompt, or turns, a list of texts")
-  if not isinstance(turns, list) or not all(isinstance(x, str) for x in turns):
-    raise UserError(f"turns={reading.brief(turns)}: give a list of texts")
-  if not isinstance(name, int | str) or name == "":
-    raise UserError(f"question_id={name!r}: give an integer or a text")
   references = row.get("reference", [])
   if not isinstance(references, list):
     raise UserError(f"reference={references!r}: give a list, one for a turn")
   return Question(
-    question_id=name,
+    question_id=row.get("question_id", number),
     category=row.get("category") or category,
-    turns=tuple(turns),
+    turns=checks.list_of(checks.text)(turns, "turns"),
     references=tuple(
       (texts,) if isinstance(texts, str) else tuple(texts)
       for texts in references
@@ -163,18 +157,11 @@ def read_questions(settings) -> tuple[Question, ...]:
   questions = select(load_questions(source), settings.tasks)
   if settings.per_task:
     questions = limit(questions, settings.per_task)
-  drawn: dict[int, int | str] = {}
   for question in questions:
-    name = question.question_id
     if question.task == ALL:
       raise UserError(f"{source}: a category is called {ALL!r}: rename it")
-    if isinstance(name, int) and not 0 <= name < 2**63:
-      raise UserError(f"{source}: question_id {name} is not in [0, 2^63)")
-    if (other := drawn.setdefault(number_of(name, 0), name)) != name:
-      raise UserError(
-        f"{source}: question_id {name} would draw as {other} does: rename it"
-      )
     if len(question.turns) > TURNS:
+      name = question.question_id
       raise UserError(f"{source}: question {name} has more than {TURNS} turns")
   return questions
 
