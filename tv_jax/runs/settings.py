@@ -50,8 +50,8 @@ class Models:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Some:
-  """Questions that a part of a run takes.
+class Sample:
+  """The questions that a part of a run takes.
 
   Attributes:
     per_task: Number of questions of each task; 0: none.
@@ -118,8 +118,8 @@ class Run:
   max_tokens: int = 0
   batch_size: int = 16
   padded_to: int = 0
-  timing: Some = Some()
-  explorer: Some = Some()
+  timing: Sample = Sample()
+  explorer: Sample = Sample()
 
   @functools.cached_property
   def rules(self) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -165,8 +165,8 @@ def from_config(config) -> Run:
       raw[name] = tuple(names.split(text))
     raw |= {
       "models": Models(**raw["models"]),
-      "timing": Some(**raw["timing"]),
-      "explorer": Some(**raw["explorer"]),
+      "timing": Sample(**raw["timing"]),
+      "explorer": Sample(**raw["explorer"]),
       "temperatures": tuple(map(float, raw["temperatures"])),
       "seeds": tuple(raw["seeds"]),
     }
