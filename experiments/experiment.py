@@ -245,14 +245,15 @@ def _check_fields(
 
 
 def by_seed(
-  config, count: int | None, seeds: Sequence[int] = SEEDS
+  config, smoke: bool, seeds: Sequence[int] = SEEDS
 ) -> dict[str, dict]:
-  """Makes a shard for each of a config's seeds, `count` of them at most.
+  """Makes a shard for each of a config's seeds; for the first with `smoke`.
 
   Where the config has but one seed, `seeds` are taken.
   """
-  seeds = config.seeds if len(config.seeds) > 1 else seeds
-  return {f"seed-{seed}": {"seeds": (seed,)} for seed in tuple(seeds)[:count]}
+  seeds = tuple(config.seeds if len(config.seeds) > 1 else seeds)
+  run = seeds[:1] if smoke else seeds
+  return {f"seed-{seed}": {"seeds": (seed,)} for seed in run}
 
 
 def read(folder: pathlib.Path, wanted: Sequence[str] = ()) -> Group:

@@ -58,7 +58,7 @@ def render(groups: Sequence[Group]) -> Report:
 QUALITY = Experiment(
   name="quality",
   title="Quality: exact match, and a judge's ratings",
-  sweep=lambda config, smoke: experiment.by_seed(config, 1 if smoke else None),
+  sweep=experiment.by_seed,
   render=render,
   base=experiment.LENGTHS_ALONE,
 )

@@ -111,9 +111,7 @@ DRAFTS = Experiment(
   name="drafts",
   title="Which draft: what the rule, the tree and both give",
   # The config's own seeds.
-  sweep=lambda config, smoke: experiment.by_seed(
-    config, 1 if smoke else None, config.seeds
-  ),
+  sweep=lambda config, smoke: experiment.by_seed(config, smoke, config.seeds),
   render=render,
   configs=(
     "quickstart",
