@@ -28,7 +28,7 @@ def loss(config: Config, params: dict, key: jax.Array, rows: dict):
   document, read = rows["document"], rows["tokens"]
   same = document[:, :, None] == document[:, None, :]
   before = jnp.tri(document.shape[1], dtype=bool)[None]
-  seen = jnp.where(same & before, 0.0, mask.HIDDEN)
+  seen = mask.additive(same & before)
   cache = caches.empty(config, *read.shape)
   logits, *_ = decoder.Decoder(config).apply(
     {"params": params}, read, rows["positions"], seen, cache

@@ -1,6 +1,6 @@
 """Drafts on features: published outputs, loading, saving, and refusals.
 
-test_dspark_published.py tests the outputs of single-pass drafts.
+test_dspark.py tests the outputs of single-pass drafts.
 """
 
 import dataclasses

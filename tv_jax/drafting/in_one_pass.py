@@ -170,7 +170,7 @@ class InOnePass(Drafter):
       block.reshape(B, -1),
       read,
       jnp.concatenate([before, position.reshape(B, -1)], axis=1),
-      passes.mask(jnp.repeat(seen, K, axis=1)),
+      mask.additive(jnp.repeat(seen, K, axis=1)),
       caches.empty(self.module.config, B, T + W * K),
     )
     return outputs.reshape(B, W, K, -1)

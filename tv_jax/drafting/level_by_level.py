@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from tv_jax.drafting import passes
 from tv_jax.drafting.drafter import Committed, Drafter, at_root
 from tv_jax.drafting.passes import Level
-from tv_jax.models import Cache, causal_pass, compact, decoder
+from tv_jax.models import Cache, causal_pass, compact, decoder, mask
 from tv_jax.models import cache as caches
 from tv_jax.tree import Tree
 
@@ -130,7 +130,7 @@ class OnFeatures(Drafter):
         passes.at(tokens, roots + level),
         x,
         roots - 1 + level,
-        passes.mask(text | (chain & drafted[None])[None]),
+        mask.additive(text | (chain & drafted[None])[None]),
         cache,
         None,
       )

@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from tv_jax.models import Model, causal_pass, products
 from tv_jax.models import cache as caches
-from tv_jax.models.mask import HIDDEN
 
 
 class Level(NamedTuple):
@@ -66,11 +64,6 @@ def unembedding(params: dict) -> jax.Array:
 def logits(params: dict, outputs: jax.Array) -> jax.Array:
   """Returns the logits [.., U] of outputs [.., E]."""
   return products.logits(outputs, unembedding(params))
-
-
-def mask(seen: jax.Array) -> jax.Array:
-  """Returns an additive attention mask; `seen` says what is visible."""
-  return jnp.where(seen, 0.0, HIDDEN).astype(jnp.float32)
 
 
 def at(rows: jax.typing.ArrayLike, places: jax.Array) -> jax.Array:

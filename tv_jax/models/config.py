@@ -182,7 +182,7 @@ def _foreign(raw: dict, kind: str, form: Format):
   types = raw.get("layer_types") or []
   if any(x != "full_attention" for x in types):
     yield f"layer_types={brief(types)} is not supported, only 'full_attention'"
-  classes = [family.architecture, *form.layouts[kind].architectures]
+  classes = form.layouts[kind].architectures or (family.architecture,)
   architectures = raw.get("architectures")
   if architectures not in (None, *([name] for name in classes)):
     wanted = " or ".join(classes)
@@ -210,5 +210,5 @@ def to_dict(config: Config, form: Format = LANGUAGE_MODEL) -> dict:
   ends = config.eos_token_id
   raw["eos_token_id"] = list(ends) if len(ends) > 1 else next(iter(ends), None)
   raw["torch_dtype"] = raw.pop("dtype")
-  classes = [*layout.architectures, family.architecture]
-  return {**raw, **family.fixed, **form.fixed, "architectures": classes[:1]}
+  name, *_ = layout.architectures or (family.architecture,)
+  return {**raw, **family.fixed, **form.fixed, "architectures": [name]}

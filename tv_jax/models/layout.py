@@ -41,8 +41,8 @@ class Layout:
   Attributes:
     layer: Prefix of a layer's tensors, with {} for the layer's number.
     tensors: Names of all other tensors, by parameter.
-    architectures: Classes that config.json may name in place of the family's.
-      The first is written.
+    architectures: Classes that config.json may name, if not the family's. The
+      first is written.
   """
 
   layer: str
@@ -83,7 +83,7 @@ def _eagle3(prefix: str, *architectures: str) -> Layout:
   )
 
 
-DEEPSPEC_EAGLE3 = _eagle3("layers.0.", "Qwen3Eagle3Model")
+DEEPSPEC_EAGLE3 = _eagle3("layers.0.", "Qwen3Eagle3Model", "Qwen3ForCausalLM")
 SAFEAI_EAGLE3 = _eagle3(
   "midlayer.",
   "LlamaForCausalLM",
@@ -101,7 +101,7 @@ DSPARK = Layout(
     "markov/sure/kernel": "confidence_head.proj.weight",
     "markov/sure/bias": "confidence_head.proj.bias",
   },
-  ("Qwen3DSparkModel",),
+  ("Qwen3DSparkModel", "Qwen3ForCausalLM"),
 )
 
 

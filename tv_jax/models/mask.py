@@ -11,6 +11,11 @@ import jax.numpy as jnp
 HIDDEN = -1e30
 
 
+def additive(seen: jax.Array) -> jax.Array:
+  """Returns a mask in float32: 0 where `seen`, HIDDEN elsewhere."""
+  return jnp.where(seen, 0.0, HIDDEN).astype(jnp.float32)
+
+
 def tree(start: jax.Array, ancestors: jax.Array, slots: int) -> jax.Array:
   """Lets each query see the prefix, its ancestors in the tree, and itself.
 
@@ -32,7 +37,7 @@ def tree(start: jax.Array, ancestors: jax.Array, slots: int) -> jax.Array:
   place = jnp.clip(node, 0, N - 1)
   related = jnp.take(ancestors, place, axis=1)  # [T, B, S]
   seen = jnp.where(inside[None], related, (node < 0)[None])
-  return jnp.where(seen, 0.0, HIDDEN).astype(jnp.float32).swapaxes(0, 1)
+  return additive(seen).swapaxes(0, 1)
 
 
 def causal(start: jax.Array, queries: int, slots: int) -> jax.Array:
@@ -64,4 +69,4 @@ def block(known: jax.Array, start: jax.Array, rows: int, slots: int):
   slot = jnp.arange(slots, dtype=jnp.int32)[None]
   inside = slot - start[:, None]
   seen = (slot < known[:, None]) | ((inside >= 0) & (inside < rows))
-  return jnp.where(seen, 0.0, HIDDEN).astype(jnp.float32)[:, None]
+  return additive(seen)[:, None]
