@@ -4,7 +4,6 @@ import html
 import json
 import re
 
-import pandas as pd
 import pytest
 
 import tv_jax
@@ -23,22 +22,10 @@ from tv_jax.runs import report, stats
 from tv_jax.runs.records import KEY
 
 
-def gains_of(made, baseline="token_level"):
-  """Returns the gains of lines in percent, with their errors, as text."""
-  gains = {}
-  for tree in dict.fromkeys(x["tree"] for x in made if x["tree"] != "none"):
-    of = [x for x in made if (x["tree"], x["verifier"]) == (tree, "traversal")]
-    rows = [
-      (own, base, x["question"])
-      for x in of
-      for own, base in zip(
-        x["expected"]["traversal"], x["expected"][baseline], strict=True
-      )
-    ]
-    table = pd.DataFrame(rows, columns=["own", "base", "question"])
-    found = stats.percent(stats.ratio(table, (), ["own"], ["base"]))
-    gains[tree] = Estimate(**found.loc[0])
-  return gains
+def gains_of(folder):
+  """Returns the gains in percent by tree, with their errors."""
+  found = stats.gain(tv_jax.frame(folder), "tree")
+  return {tree: Estimate(**row) for tree, row in found.iterrows()}
 
 
 def test_numbers_are_statistics_of_the_frames(tmp_path):
@@ -109,7 +96,7 @@ def test_the_main_table_has_a_row_a_task_and_trees_side_by_side(
   columns = [f"{tree} {one}" for tree in ("chain:5", "eagle") for one in rule]
   assert rows[0] == ["task", *columns]
   assert [row[0] for row in rows[2:]] == ["Multi-turn", "QA", "All"]
-  assert rows[-1][-1] == f"{gains_of(made)['eagle']:+.2f} %"
+  assert rows[-1][-1] == f"{gains_of(tmp_path)['eagle']:+.2f} %"
   latex = (tmp_path / "table.tex").read_text()
   assert latex.count("\\\\") == 5 + 5
   # The paired gains come first, everywhere.
@@ -179,7 +166,7 @@ def test_a_page_begins_with_the_result_and_a_plot_of_it(tmp_path):
   made = [*items()]
   report.write(unit(tmp_path, made))
   page = (tmp_path / report.PAGE).read_text()
-  first, second = gains_of(made).values()
+  first, second = gains_of(tmp_path).values()
   sentence = (
     "On the same drafts, compared with token_level, traversal gains"
     f" {first:+.1f} % on chain:5 and {second:+.1f} % on eagle."
