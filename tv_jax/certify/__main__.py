@@ -62,7 +62,7 @@ _PROGRAM = flags.DEFINE_string(
   "program",
   None,
   "A Python function to certify instead, as package.module:name;"
-  " docs/samplers.md has its contracts. --trees and --proposals (one each),"
+  " docs/samplers.md has its signatures. --trees and --proposals (one each),"
   " --vocab, --cases and --seed are of it as well.",
 )
 _ARRAYS = flags.DEFINE_enum(
