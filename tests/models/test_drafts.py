@@ -323,8 +323,10 @@ def saved(tmp_path_factory):
   return folder
 
 
-@pytest.mark.parametrize("kind", drafting.KINDS)
-@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize(
+  ("kind", "split"),
+  [("independent", True), *((kind, False) for kind in drafting.KINDS)],
+)
 def test_what_is_split(saved, kind, split):
   mesh = sharding.mesh(jax.devices()[:2])
   pair = tv_jax.load(

@@ -168,8 +168,8 @@ def read(
     for path in sorted(values, key=lambda x: -math.prod(weights[x].shape)):
       value, weight = values.pop(path), weights[path]
       pieces = [
-        (name, pool.submit(read))
-        for name, read in _pieces(value, weight, tensors)
+        (name, pool.submit(call))
+        for name, call in _pieces(value, weight, tensors)
       ]
       for name, piece in pieces:
         try:
