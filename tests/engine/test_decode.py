@@ -111,7 +111,7 @@ def test_each_config_is_compiled_once_though_all_are_timed_in_turn(monkeypatch):
     for temperature in (0, 1)
   }
   prompts = [Prompt([5, 3], 0, 6), Prompt([7], 1, 6)]
-  answers, compiling = time_in_turn(pair(), configs, prompts, 2)
+  answers, compiling = time_in_turn(pair(), configs, prompts)
   assert small.cache_info().misses == 2 * len(configs)
   for name, config in configs.items():
     assert compiling[name] > 0

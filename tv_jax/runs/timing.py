@@ -43,7 +43,6 @@ def time_in_turn(
   pair: Pair,
   configs: Mapping[Name, DecodeConfig],
   prompts: Sequence[Prompt],
-  longest: int,
 ) -> tuple[dict[Name, list[Timed]], dict[Name, float]]:
   """Times several configs, one prompt at a time.
 
@@ -54,13 +53,13 @@ def time_in_turn(
     pair: The target and its draft.
     configs: The decoding options, by name.
     prompts: The prompts to continue.
-    longest: Maximum prompt length; prompts are padded to it.
 
   Returns:
     The answers, and the seconds of compilation, by name.
   """
   # All batches are kept, so that each config compiles its programs only once,
   # even if there are more configs than the cache of programs holds.
+  longest = max((len(prompt.tokens) for prompt in prompts), default=1)
   batches = {
     name: Batch(pair, config, 1, longest) for name, config in configs.items()
   }
@@ -109,12 +108,7 @@ def measure(
   }
   count = len(asked)
   progress(f"timing: {len(methods)} methods in turn on {count} questions")
-  timed, compiling = time_in_turn(
-    pair,
-    methods,
-    prompts,
-    max((len(prompt.tokens) for prompt in prompts), default=1),
-  )
+  timed, compiling = time_in_turn(pair, methods, prompts)
   return {
     "environment": environment.describe(),
     "methods": [
@@ -134,10 +128,10 @@ def measure(
 
 def covers(timing: dict | None, methods: Iterable[Method]) -> bool:
   """Returns whether all methods were timed; the grid may have grown since."""
-  timed = (timing or {"methods": []})["methods"]
-  known = [{name: x[name] for name in AXES if name in x} for x in timed]
-  wanted = map(_without_seed, methods)
-  return timing is not None and all(method in known for method in wanted)
+  if timing is None:
+    return False
+  timed = [{k: x[k] for k in AXES if k in x} for x in timing["methods"]]
+  return all(_without_seed(method) in timed for method in methods)
 
 
 def _without_seed(method: Method) -> dict:

@@ -261,8 +261,7 @@ def _time(
   pair: Pair, configs: Mapping[str, DecodeConfig], prompts: Sequence[Prompt]
 ) -> pd.DataFrame:
   """Returns the decoded length, and the median milliseconds of a cycle."""
-  longest = max(len(prompt.tokens) for prompt in prompts)
-  answered, _ = time_in_turn(pair, configs, prompts, longest)
+  answered, _ = time_in_turn(pair, configs, prompts)
   rows = {}
   for name, answers in answered.items():
     gained = [answer.continuation.gained for answer in answers]
