@@ -73,10 +73,5 @@ def lengths(
     if pair != LLAMA3 or row != "average":
       return None
     table, row = "temperature", f"{temperature}"
-  return printed(table, row, tree)
-
-
-def printed(table: str, row: str, tree: str) -> pd.Series | None:
-  """Returns a row of `TABLES`, or None."""
   place: Any = (table, row, tree)
   return TABLES.loc[place] if place in TABLES.index else None
