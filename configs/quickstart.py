@@ -10,7 +10,7 @@ python -m tv_jax.main --config=configs/quickstart.py:dspark
 features, and are of three kinds. Expected: tokens gained per cycle in each
 rule's run, and the traversal's gain on the same drafts, ± standard errors over
 96 questions. A run has one seed; these numbers have three (docs/results.md,
-2026-11-27).
+2026-11-29).
 
   draft       tree      token_level  traversal    same drafts
   draft       chain:5   4.06 ± 0.04  4.11 ± 0.04  +1.7 ± 0.2 %

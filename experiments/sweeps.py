@@ -314,7 +314,7 @@ def timed_once(config, smoke: bool) -> dict[str, dict]:
 
 MAIN_TABLE = Experiment(
   name="main_table",
-  title="The paper's main tables: three trees, by task, with speeds",
+  title="The paper's main tables: three trees, by task",
   sweep=timed_once,
   render=_render_main,
   configs=(*BOTH, "quickstart:eagle"),
