@@ -247,7 +247,7 @@ def _check_fields(
 def by_seed(
   config, smoke: bool, seeds: Sequence[int] = SEEDS
 ) -> dict[str, dict]:
-  """Makes a shard for each of a config's seeds; for the first with `smoke`.
+  """Makes a shard for each of a config's seeds; with `smoke` only the first.
 
   Where the config has but one seed, `seeds` are taken.
   """

@@ -63,7 +63,10 @@ _GRADE = [*_ANSWER, "judge", "run"]
 
 
 def conversations(unit: store.StoredRun) -> dict[tuple, list[str]]:
-  """Returns all answers up to each one; none after an answer that failed."""
+  """Returns, for each answer, all answers up to it.
+
+  Answers that failed, and those after them, are left out.
+  """
   found = {
     tuple(line[name] for name in _ANSWER): line.get("text")
     for line in unit.items
@@ -177,12 +180,16 @@ def tables_of(name: str, units: Sequence[store.StoredRun]) -> list[Table]:
     turns = by_answer.dropna().reset_index()  # over the judge's runs
     means = stats.by_question(turns, METHOD, "rating")
     less = stats.minus_plain(turns, METHOD, "rating")
-    counts = grades.groupby(METHOD)["rating"].agg(["count", "size"]).map(str)
+    keys = [key for unit in units for key in conversations(unit)]
+    wanted = pd.DataFrame(keys, columns=_ANSWER).groupby(METHOD).size()
+    wanted *= grades["run"].max() + 1
+    counts = grades.groupby(METHOD)["rating"].count()
+    counts = counts.reindex(wanted.index, fill_value=0)
     cells = {
       "minus plain": texts(less, "+.2f"),
       "rating": texts(means),
       "questions": means["n"].map(str),
-      "ratings": counts["count"] + " of " + counts["size"],
+      "ratings": counts.map(str) + " of " + wanted.map(str),
     }
     table = pd.DataFrame(cells, counts.index).fillna(NOTHING)
     tables.append(Table(f"{name}, by {judge}", by_method(table)))

@@ -49,7 +49,7 @@ def render(groups: Sequence[Group]) -> Report:
     report.tables += [Table(title, cells), *judged]
     if not judged:
       line = f"{group.name}: no judge has rated these answers."
-      report.reading.append(line)
+      report.findings.append(line)
     report.notes += group.notes
   report.notes += [NOTE, judge.NOTE]
   return report

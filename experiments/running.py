@@ -63,6 +63,6 @@ def markdown(report: Report, folder: str = "") -> str:
   """Returns a report as Markdown, with figures in `folder`."""
   figures = [f"![{name}]({folder}{name}.svg)\n" for name in report.figures]
   tables = [table.markdown() for table in report.tables]
-  reading = [f"{markdown_text(line)}\n" for line in report.reading]
+  findings = [f"{markdown_text(line)}\n" for line in report.findings]
   notes = [f"*{markdown_text(line)}*\n" for line in report.notes]
-  return "\n".join([*reading, *tables, *figures, *notes])
+  return "\n".join([*findings, *tables, *figures, *notes])

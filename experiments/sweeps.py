@@ -165,7 +165,7 @@ def _render_main(groups: Sequence[Group]) -> Report:
       parts = {x: y.loc[rule] for x, y in gains.items() if rule in y.index}
       if parts:
         said = _said(pd.DataFrame(parts).T)
-        report.reading.append(
+        report.findings.append(
           f"{group.models}: on the same drafts {rule} gains {said}."
         )
     report.notes += group.notes

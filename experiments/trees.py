@@ -53,7 +53,7 @@ def render(groups: Sequence[Group]) -> Report:
       names.insert(0, "drafted", nodes.map("{:g}".format))
       cells.index = pd.MultiIndex.from_frame(names)
       report.tables.append(Table(title, cells))
-      report.reading.append(f"{title}: {_longest(gains)}.")
+      report.findings.append(f"{title}: {_longest(gains)}.")
       rules = lengths.index.get_level_values("rule")
       panels[title] = lengths.set_axis(
         pd.MultiIndex.from_arrays([rules, nodes], names=["rule", "nodes"])

@@ -131,7 +131,7 @@ def test_right_answers_are_paired_with_plain_decoding_s(tmp_path):
   assert rows["plain"]["exact match"].startswith("50.0 ± ")
   assert rows["token_level"]["minus plain"] == "+0.0 ± 0.0"
   assert rows["traversal"]["minus plain"] == "+5.0 ± 5.0"
-  assert "no judge has rated" in " ".join(report.reading)
+  assert "no judge has rated" in " ".join(report.findings)
 
 
 def test_what_is_missing_is_said_and_what_differs_is_refused(tmp_path):

@@ -194,6 +194,7 @@ def test_a_kill_and_an_error_lose_nothing(folder):
     grade(folder, Double(failing))
   kept = lines(folder)
   assert 0 < len(kept) < ANSWERS
+  assert {row["ratings"][1:] for row in rows(folder).values()} == {" of 4"}
   with (folder / judge.FILE).open("ab") as file:
     file.write(b'{"task": "mt_be')  # a kill tears the last line
   double = Double(lambda text: "[[6]]")

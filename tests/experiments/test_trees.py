@@ -60,7 +60,7 @@ def test_the_longest_is_found_and_its_gain_is_paired(tmp_path):
     gain, error = map(float, rows[key]["gain"].removesuffix(" %").split(" ± "))
     assert gain == pytest.approx(wanted, abs=0.2)
     assert error < 0.2  # of lengths it is 4 %
-  (line,) = report.reading
+  (line,) = report.findings
   assert f"{RAN} on eagle is +8" in line
 
 
@@ -72,7 +72,7 @@ def test_a_tree_that_easy_questions_alone_were_asked_of_does_not_win(tmp_path):
   easy = sorted(mean, key=mean.get)[-6:]
   kept = [line for line in lines[24:] if line["question"] in easy]
   unit(tmp_path, [*lines[:24], *kept])
-  (line,) = render("drafts", tmp_path).reading
+  (line,) = render("drafts", tmp_path).findings
   assert f"{RAN} on chain:7 is" in line
 
 

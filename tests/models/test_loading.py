@@ -203,7 +203,8 @@ def test_weights_that_are_not_finite(saved, value, dtype):
 def test_files_that_are_not_there(saved):
   refused("nowhere/at/all", "nowhere/at/all is neither a directory nor")
   refused(saved, "has no revision 'main'", revision="main")
-  refused(saved, "dtype float64 is not one of float32, bf", dtype="float64")
+  for name in ("float64", "fp16"):
+    refused(saved, f"dtype {name} is not one of float32, bf", dtype=name)
   split(saved)
   (saved / SHARDS[1]).unlink()
   refused(saved, f"has 1 of 2 files like {SHARDS[0]}", "download it again")

@@ -244,6 +244,8 @@ def test_fields_are_those_of_a_run():
   assert runs.to_dict(runs.from_config(raw)) == raw
   with pytest.raises(ValueError, match=r"config: Run.* argument 'thing'"):
     runs.from_config(raw | {"thing": 1})
+  with pytest.raises(ValueError, match="per_task=-1: give an integer"):
+    runs.from_config(raw | {"per_task": -1})
   del raw["trees"]
   with pytest.raises(ValueError, match="config: 'trees' is missing"):
     runs.from_config(raw)
@@ -288,7 +290,7 @@ def test_too_few_devices_are_said_to_be():
 def test_a_run_whose_answers_all_fail_says_so(tmp_path, bundled):
   asked = config(tasks="qa", per_task=1, plain=False, max_tokens=1)
   assert not runs.run(asked, tmp_path, load=lambda settings: bundled)
-  assert "ANSWERS FAILED" in report.write(tmp_path).reading[0]
+  assert "ANSWERS FAILED" in report.write(tmp_path).findings[0]
 
 
 def test_a_run_without_a_draft_decodes_plainly(tmp_path):

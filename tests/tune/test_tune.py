@@ -236,7 +236,12 @@ def test_what_is_written_is_read(tuned, tmp_path):
       "verifier 'traversal_reference' has no stopping distribution to tune by",
     ),
     ({"trees": ("chain:4000",)}, "'chain:4000' has 4000 levels: the pair has"),
-    ({"prompts": PROMPTS[:3]}, "3 prompts: give 4 or more, half to tune on"),
+    ({"verifier": "block"}, "'block' is defined for some trees only"),
+    ({"prompts": PROMPTS[:3]}, "3 prompts: give 4 or more, no two the same"),
+    (
+      {"prompts": PROMPTS[:1] * 4},
+      "4 prompts: give 4 or more, no two the same",
+    ),
   ],
   ids=str,
 )
@@ -245,9 +250,11 @@ def test_what_is_wrong_is_one_line(pair, changes, message):
     tune_tiny(pair, **changes)
 
 
-def test_the_command_keeps_what_is_there(tmp_path):
+@pytest.mark.parametrize("out", ["tree.json", "deep", "nowhere/tree.json"])
+def test_the_command_refuses_a_file_that_cannot_be_read_later(tmp_path, out):
   (tmp_path / "tree.json").write_text("{}")
-  done = commands.run(program="tv_jax.tune", cwd=tmp_path)
+  flag = f"--out={out}"
+  done = commands.run(flag, program="tv_jax.tune", cwd=tmp_path)
   assert done.returncode == 2
-  assert done.stderr.startswith("tv_jax.tune: --out=tree.json: give a new file")
+  assert done.stderr.startswith(f"tv_jax.tune: {flag}: give a ")
   assert (tmp_path / "tree.json").read_text() == "{}"

@@ -62,8 +62,8 @@ _PROGRAM = flags.DEFINE_string(
   "program",
   None,
   "A Python function to certify instead, as package.module:name;"
-  " docs/samplers.md has its signatures. --trees and --proposals (one each),"
-  " --vocab, --cases and --seed are of it as well.",
+  " docs/samplers.md gives the signatures. --trees and --proposals (one each),"
+  " --vocab, --cases and --seed apply to it, too.",
 )
 _ARRAYS = flags.DEFINE_enum(
   "arrays",

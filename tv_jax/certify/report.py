@@ -68,8 +68,8 @@ class Settings(NamedTuple):
   def most_runs(self) -> int:
     """Maximum number of a program's runs in a case.
 
-    No further case begins after as many runs in all. Runs with tensors and JAX
-    arrays take longer.
+    Once all cases together have had this many runs, no further case begins.
+    Runs with tensors and JAX arrays take longer.
     """
     return 50_000 if self.arrays == "numpy" else 10_000
 

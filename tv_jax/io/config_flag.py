@@ -57,7 +57,8 @@ def several(
 ) -> dict[str, tuple[Any, dict[str, Any]]]:
   """Returns the configs of a command line, or else the default configs.
 
-  Fields that the command line sets are set in each config, and come with it.
+  Fields that the command line sets are set in each config, and are returned
+  beside it, by dotted name.
   """
   configs = {}
   for name in _names(argv) or default:

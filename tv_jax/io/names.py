@@ -132,8 +132,8 @@ def _function_name(function) -> str:
 def source_hash(name: str) -> str:
   """Returns a hash of the source of `module:name`; "" for a built-in's name.
 
-  It is of the files of the module and of all modules that it imports, except
-  installed packages.
+  The hash covers the files of the module and of all modules that it imports,
+  except installed packages.
   """
   files: set[pathlib.Path] = set()
   if is_foreign(name):

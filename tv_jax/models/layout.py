@@ -41,8 +41,8 @@ class Layout:
   Attributes:
     layer: Prefix of a layer's tensors, with {} for the layer's number.
     tensors: Names of all other tensors, by parameter.
-    architectures: Classes that config.json may name, if not the family's. The
-      first is written.
+    architectures: Classes that config.json may name in place of the family's;
+      `save` writes the first.
   """
 
   layer: str
@@ -115,7 +115,7 @@ class Format:
     layouts: Names by family, in all supported families.
     required: Fields of `Config` that config.json must have, each with a check.
     optional: Fields of `Config` that it may have, each with a check.
-    fixed: Other attributes that it may have, with their only supported value.
+    fixed: Attributes with one supported value.
     complete: Completes a draft's `Config`, given the target's and the names of
       the checkpoint's tensors.
   """

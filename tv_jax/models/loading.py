@@ -102,7 +102,9 @@ def load(
 
 def _of_dtype(config: Config, dtype) -> Config:
   """Returns the configuration with this dtype, by default the stored one."""
-  name = config.dtype if dtype is None else np.dtype(dtype).name
+  name = config.dtype if dtype is None else dtype
+  if not isinstance(name, str):  # such as jnp.float32
+    name = np.dtype(name).name
   if name not in configs.DTYPES:
     raise UserError(f"dtype {name} is not one of {', '.join(configs.DTYPES)}")
   return dataclasses.replace(config, dtype=name)

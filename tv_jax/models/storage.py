@@ -3,6 +3,7 @@
 import functools
 import json
 import pathlib
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -82,7 +83,8 @@ def _binary(path: pathlib.Path) -> dict[str, StoredTensor]:
       f"{path} can only be read with PyTorch: pip install 'tv-jax[parity]'"
     ) from None
   try:
-    tensors = torch.load(path, "cpu", mmap=True, weights_only=True)
+    mapped = zipfile.is_zipfile(path)  # older files cannot be
+    tensors = torch.load(path, "cpu", mmap=mapped, weights_only=True)
   except Exception as error:  # a damaged file can raise any error
     raise _damaged(path, error) from None
 

@@ -12,7 +12,7 @@ from tv_jax import proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.engine.config import DecodeConfig, Options, decode_config
 from tv_jax.engine.pair import Pair
-from tv_jax.io import names
+from tv_jax.io import checks, names
 from tv_jax.io.errors import UserError
 from tv_jax.runs.records import AXES, DRAFTED_AXES, NONE, PLAIN, Method
 
@@ -51,7 +51,7 @@ class Models:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sample:
-  """The questions that a part of a run takes.
+  """How many questions a part of a run uses.
 
   Attributes:
     per_task: Number of questions of each task; 0: none.
@@ -92,7 +92,7 @@ class Run:
     batch_size: Number of answers that are decoded together.
     padded_to: Minimum length of padded prompts. With enough room for second
       turns, first and second turns share a compiled program.
-    timing: The questions of the speed measurement, one at a time.
+    timing: Questions on which speed is measured, one at a time.
     explorer: The questions in the page's tree explorer, which shows the first
       cycles of first turns.
   """
@@ -181,6 +181,7 @@ def from_config(config) -> Run:
 
 def _check(settings: Run) -> None:
   """Refuses axes without values, and rules that never run."""
+  checks.integer(0)(settings.per_task, "per_task")
   for axis in AXES:
     values = getattr(settings, f"{axis}s")
     if not values or len({*values}) < len(values):

@@ -179,7 +179,7 @@ class Store:
     self.done = False
     disk.write_json(self.folder / SOURCES, self.sources)
     disk.write_json(self.folder / CONFIG, self._config)
-    # Environments that differ in the date alone are one.
+    # An environment that differs only in its date is not stored again.
     path, now = self.folder / ENVIRONMENTS, self._environment
     before = load(path) or []
     if now | {"date": ""} not in [entry | {"date": ""} for entry in before]:

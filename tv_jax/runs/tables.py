@@ -1,4 +1,4 @@
-"""Tables of texts, and reports of them: Markdown, LaTeX, and a terminal."""
+"""Tables of texts, and reports: as Markdown, as LaTeX, and in a terminal."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ class Report:
   """Tables and figures, with sentences about them.
 
   Attributes:
-    reading: What was found.
+    findings: What was found.
     tables: The tables.
     figures: SVG figures by name.
     notes: What the numbers mean.
   """
 
-  reading: list[str] = dataclasses.field(default_factory=list)
+  findings: list[str] = dataclasses.field(default_factory=list)
   tables: list[Table] = dataclasses.field(default_factory=list)
   figures: dict[str, str] = dataclasses.field(default_factory=dict)
   notes: list[str] = dataclasses.field(default_factory=list)
@@ -96,7 +96,7 @@ class Report:
     for table in self.tables:
       text = table.cells.to_string(line_width=_WIDTH)
       print(table.title, text, *table.notes, "", sep="\n")
-    print(*self.notes, *self.reading, *last, sep="\n")
+    print(*self.notes, *self.findings, *last, sep="\n")
 
 
 def texts(

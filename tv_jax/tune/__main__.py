@@ -1,5 +1,6 @@
 """Finds the best tree for a pair and a machine: `python -m tv_jax.tune`."""
 
+import os
 import pathlib
 
 from absl import flags
@@ -37,8 +38,10 @@ _OUT = flags.DEFINE_string(
 def main() -> None:
   """Tunes, prints the table, and writes the file."""
   out = pathlib.Path(_OUT.value)
-  if out.exists() or not out.parent.is_dir():
-    raise UserError(f"--out={out}: give a new file in a folder that exists")
+  if out.exists() or out.suffix != ".json":
+    raise UserError(f"--out={out}: give a new file whose name ends in .json")
+  if not os.access(out.parent, os.W_OK):
+    raise UserError(f"--out={out}: give a file in a folder to write in")
   settings = runs.from_config(_CONFIG.value)
   questions = runs.read_questions(settings)
   runs.keep_programs(None)

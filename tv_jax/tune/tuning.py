@@ -116,6 +116,11 @@ def tune(
       f"verifier {rule.name!r} has no stopping distribution to tune by: give a"
       " Verifier(offers=..)"
     )
+  if rule.refuses and rule.refuses(tree_lib.EAGLE_SPARSE):
+    raise UserError(
+      f"verifier {rule.name!r} is defined for some trees only: give a rule for"
+      " all trees"
+    )
 
   def configure(**changes) -> DecodeConfig:
     return decode_config(pair, dataclasses.replace(options, **changes))
@@ -134,10 +139,10 @@ def tune(
     )
   config = configure(tree=wide)
   asked = read_prompts(pair, config, prompts, template=template)
-  if len(asked) < 4:
+  if len(asked) < 4 or len({tuple(x.tokens) for x in asked}) < len(asked):
     raise UserError(
-      f"{len(asked)} prompts: give 4 or more, half to tune on and half to"
-      " measure on"
+      f"{len(asked)} prompts: give 4 or more, no two the same: half to tune on"
+      " and half to measure on"
     )
   progress(f"decoding {len(asked)} prompts with {wide!r}")
   reached, items, check = _decode(pair, config, asked)

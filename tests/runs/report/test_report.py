@@ -136,7 +136,7 @@ def broken(made):
 )
 def test_a_warning_comes_first(tmp_path, change, finish, warned):
   written = report.write(unit(tmp_path, change([*items()]), finish))
-  for line, begin in zip(written.reading, warned, strict=True):
+  for line, begin in zip(written.findings, warned, strict=True):
     assert line.startswith(begin)
   text = (tmp_path / "table.md").read_text()
   assert text.startswith(f"**{warned[0]}")

@@ -91,7 +91,7 @@ def _arrays(make: Callable, value, *arguments, **named) -> Any:
 
 
 class _Called:
-  """Stands for a function or a class in C, and is called in another way."""
+  """Stands for a function or a class in C, and passes calls to `call`."""
 
   def __init__(self, real: Any, call: Callable):
     """Keeps the function or class, and what is called in place of it."""
@@ -128,7 +128,7 @@ def _of_lists() -> dict[str, _Called]:
 
 
 def _decimal() -> _Called:
-  """Returns a stand-in for Decimal, to which random numbers are no floats."""
+  """Returns a stand-in for Decimal that refuses random numbers."""
 
   def make(kind: Callable, *arguments, **named):
     if arrays.holds([*arguments, *named.values()]):

@@ -34,7 +34,7 @@ def write(folder: str | os.PathLike) -> Report:
   baseline = unit.config["baseline"]
   cycles, times = frame(unit), timings(unit)
   measured = measures.measures(cycles, answers(unit), baseline)
-  report, for_latex, gains = Report(reading=_warnings(unit, measured)), [], {}
+  report, for_latex, gains = Report(findings=_warnings(unit, measured)), [], {}
   by_condition = cycles.groupby(CONDITION, observed=True)
   for values, part in measures.conditions(measured).items():
     title = in_words(CONDITION, values)
@@ -65,7 +65,7 @@ def write(folder: str | os.PathLike) -> Report:
   files[PAGE] = page.render(
     title=", ".join(dict.fromkeys(names)),
     tables=report.tables,
-    warnings=report.reading,
+    warnings=report.findings,
     definitions=report.notes,
     result=_result(gains, baseline),
     figure=figures.forest(gains, baseline) if gains else "",
@@ -134,7 +134,7 @@ def _warnings(unit: store.StoredRun, measured: pd.DataFrame) -> list[str]:
 
 
 def _markdown(report: Report) -> str:
-  lines = [f"**{markdown_text(line)}**\n" for line in report.reading]
+  lines = [f"**{markdown_text(line)}**\n" for line in report.findings]
   lines += [table.markdown() for table in report.tables]
   lines += ["### Definitions", "", *(f"- {x}" for x in report.notes), ""]
   return "\n".join(lines)
