@@ -144,6 +144,7 @@ def test_it_is_compiled_once(fresh, monkeypatch, tmp_path):
 def test_a_run_is_not_continued_with_the_other_product(monkeypatch, folder):
   with stores.enter(folder) as store:
     store.keep_sources(grids.hashes())
+    store.begin(1)
     store.append(stores.item(7))
   monkeypatch.setenv(native.SWITCH, "0")
   changed = r"changed since this run began: TV_JAX_NATIVE: put back"
