@@ -174,15 +174,14 @@ def _questions(unit: store.StoredRun) -> dict[int | str, questions.Question]:
 
 def tables_of(name: str, units: Sequence[store.StoredRun]) -> list[Table]:
   """Makes a table for each judge that has rated answers of a group."""
-  tables = []
+  tables, keys = [], [key for unit in units for key in conversations(unit)]
+  answers = pd.DataFrame(keys, columns=_ANSWER).groupby(METHOD).size()
   for judge, grades in pd.concat(map(ratings, units)).groupby("judge"):
     by_answer = grades.groupby(_ANSWER)["rating"].mean()
     turns = by_answer.dropna().reset_index()  # over the judge's runs
     means = stats.by_question(turns, METHOD, "rating")
     less = stats.minus_plain(turns, METHOD, "rating")
-    keys = [key for unit in units for key in conversations(unit)]
-    wanted = pd.DataFrame(keys, columns=_ANSWER).groupby(METHOD).size()
-    wanted *= grades["run"].max() + 1
+    wanted = answers * (grades["run"].max() + 1)
     counts = grades.groupby(METHOD)["rating"].count()
     counts = counts.reindex(wanted.index, fill_value=0)
     cells = {

@@ -99,7 +99,7 @@ def as_csv(measured: pd.DataFrame) -> str:
   return result.round(6).to_csv()
 
 
-def of(measured: pd.DataFrame, name: str) -> pd.DataFrame:
+def _estimates(measured: pd.DataFrame, name: str) -> pd.DataFrame:
   """Returns the mean, the error and the n of a measure."""
   return pd.DataFrame(measured[name])
 
@@ -115,8 +115,8 @@ def conditions(measured: pd.DataFrame) -> dict[tuple, pd.DataFrame]:
 
 def lengths(title: str, part: pd.DataFrame, baseline: str) -> Table:
   """Makes the paper's main table: lengths by item, trees side by side."""
-  by_item = texts(of(part, "acceptance_by_item"))
-  gains = texts(of(part, "gain_percent"), "+.2f", " %")
+  by_item = texts(_estimates(part, "acceptance_by_item"))
+  gains = texts(_estimates(part, "gain_percent"), "+.2f", " %")
   columns = {}
   for tree, methods in part.loc[ALL].groupby(level="tree", sort=False):
     rules = methods.index.get_level_values("verifier")
@@ -136,15 +136,15 @@ def paired(title: str, part: pd.DataFrame, baseline: str) -> Table:
   shown = pd.DataFrame(part.loc[ALL])
   cells = pd.DataFrame(
     {
-      "by item": texts(of(shown, "acceptance_by_item"), ".3f"),
-      "by token": texts(of(shown, "acceptance_by_token"), ".3f"),
-      "expected": texts(of(shown, "expected"), ".3f"),
-      f"minus {baseline}": texts(of(shown, "gain"), "+.3f"),
-      "gain": texts(of(shown, "gain_percent"), "+.2f", " %"),
-      "check": texts(of(shown, "check"), "+.3f"),
+      "by item": texts(_estimates(shown, "acceptance_by_item"), ".3f"),
+      "by token": texts(_estimates(shown, "acceptance_by_token"), ".3f"),
+      "expected": texts(_estimates(shown, "expected"), ".3f"),
+      f"minus {baseline}": texts(_estimates(shown, "gain"), "+.3f"),
+      "gain": texts(_estimates(shown, "gain_percent"), "+.2f", " %"),
+      "check": texts(_estimates(shown, "check"), "+.3f"),
       "items": shown["acceptance_by_item", "n"].fillna(0).map("{:.0f}".format),
       "cycles": shown["cycles"].map(str),
-      "drafted": texts(of(shown, "drafted"), ".1f"),
+      "drafted": texts(_estimates(shown, "drafted"), ".1f"),
     }
   )
   silent = shown.index[shown["expected", "mean"].isna() & (shown["cycles"] > 0)]
@@ -179,7 +179,7 @@ def positions(title: str, cycles: pd.DataFrame) -> Table:
 
 def exact_match(measured: pd.DataFrame) -> Table | None:
   """Makes the table of right answers; None if nothing has a reference."""
-  shares = of(measured, "exact_match")
+  shares = _estimates(measured, "exact_match")
   if shares["mean"].isna().all():
     return None
   cells = texts(shares).unstack("task").reindex(columns=_tasks(shares))
@@ -207,7 +207,7 @@ def speeds(times: pd.DataFrame, measured: pd.DataFrame, baseline: str) -> Table:
     for table, of in ((each, "speed"), (beside, "base"))
   )
   over, under = ["tokens", "seconds_base"], ["seconds", "tokens_base"]
-  longer = of(pd.DataFrame(measured.loc[ALL]), "gain_percent")
+  longer = _estimates(pd.DataFrame(measured.loc[ALL]), "gain_percent")
   net = stats.net(longer, times, by, baseline)
   compiling = each.groupby(by, observed=True)["compile_seconds"].first()
   cells = {
